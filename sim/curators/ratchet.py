@@ -1,0 +1,69 @@
+"""Ratchet: retire on measured contribution, evict the weakest when the shelf is full (RT section 3, levers 1 and 2).
+
+A skill's evidence is two integers: ``n``, the trials routed to it, and ``net``, observed passes minus observed
+failures. Its contribution is ``chat = net / n``, taken as 0 before the first trial. Every comparison is exact:
+``chat`` is never divided out, and ``tau`` is read as the decimal it was written as (0.1 is one tenth, while in binary
+floating point 0.1 * 70 > 7, so that a skill at exactly -tau would survive).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+NEVER = -(2**31)
+
+
+def retire_table(tau: float | str | Fraction, n_min: int, n_max: int) -> np.ndarray:
+    """Return the largest ``net`` at which a skill is retired, for each number of trials.
+
+    Parameters
+    ----------
+    tau
+        Retirement margin on the chat scale, read as decimal text: ``0.1``, ``"0.1"`` and ``Fraction(1, 10)`` agree.
+    n_min
+        Trials below which nothing is retired.
+    n_max
+        Most trials a skill can have.
+
+    Returns
+    -------
+    numpy.ndarray
+        int32, shape (n_max + 1,): floor(-tau * n) from n_min on, :data:`NEVER` before.
+    """
+    exact = tau if isinstance(tau, Fraction) else Fraction(str(tau))
+    n = np.arange(n_max + 1, dtype=np.int64)
+    if abs(exact.numerator) * (n_max + 1) < 2**62:
+        bound = -exact.numerator * n // exact.denominator
+    else:
+        bound = np.array([-exact.numerator * k // exact.denominator for k in range(n_max + 1)], np.int64)
+    return np.where(n < n_min, NEVER, bound).astype(np.int32)
+
+
+def retires(n: int, net: int, table: Sequence[int] | np.ndarray) -> bool:
+    """Lever 1: whether a skill with ``n`` trials and this ``net`` leaves. True iff n >= n_min and net <= -tau * n."""
+    return net <= table[n]
+
+
+def weakest(n: Sequence[int] | np.ndarray, net: Sequence[int] | np.ndarray, born: Sequence[int] | np.ndarray, size: int) -> int:
+    """Lever 2: the index of the skill with the smallest chat among the first ``size``; of equals, the oldest.
+
+    Parameters
+    ----------
+    n, net
+        Trials and net outcomes, in any order of skills.
+    born
+        Birth numbers: smaller is older.
+    size
+        How many entries are skills; at least 1.
+    """
+    worst = 0
+    for j in range(1, size):
+        # chat_j < chat_worst, cross-multiplied; an untried skill counts as 0 / 1.
+        left = net[j] * max(n[worst], 1)
+        right = net[worst] * max(n[j], 1)
+        if left < right or (left == right and born[j] < born[worst]):
+            worst = j
+    return worst

@@ -1,0 +1,25 @@
+"""The one kind of error a user can cause: what was got, what was expected, what to do."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Bad input. Printed as one line by the commands, which then exit with status 2.
+
+    Parameters
+    ----------
+    what
+        The thing that is wrong, by the name the user knows it under (``policy.tau``).
+    got, expected
+        The value met, and what would have been accepted.
+    todo
+        What to do about it. May be empty when ``expected`` says it all.
+    """
+
+    def __init__(self, what: str, got: object, expected: str, todo: str = "") -> None:
+        self.what, self.got, self.expected, self.todo = what, got, expected, todo
+        text = f"{what}: got {got}, expected {expected}"
+        super().__init__(" ".join((f"{text}; {todo}" if todo else text).split()))
+
+    def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
+        return type(self), (self.what, self.got, self.expected, self.todo)
