@@ -13,6 +13,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from sim.errors import InputError
@@ -70,17 +71,24 @@ def _fits(kind: type, value: Any, metadata: Mapping[str, Any]) -> bool:
     )
 
 
+@cache
+def _kinds(group: type) -> dict[str, Any]:
+    """Return the types of a group's fields by name; an optional number counts as a number."""
+    hints = get_type_hints(group)
+    return {item.name: float if hints[item.name] == float | None else hints[item.name] for item in fields(group)}
+
+
 class _Group:
     """A group of parameters that checks types and bounds when it is made."""
 
     PATH: ClassVar[str]
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
+        kinds = _kinds(type(self))
         for item in fields(self):  # type: ignore[arg-type]
-            if dataclasses.is_dataclass(hints[item.name]):
+            kind = kinds[item.name]
+            if dataclasses.is_dataclass(kind):
                 continue
-            kind = {"float | None": float}.get(str(hints[item.name]), hints[item.name])
             value = getattr(self, item.name)
             if value is None and item.default is None:
                 continue
@@ -243,13 +251,11 @@ class Parameter:
 
 def parameters(group: type = Cell, prefix: str = "") -> Iterator[Parameter]:
     """Yield every leaf parameter, as ``world.effect.mean`` and so on, in order of declaration."""
-    hints = get_type_hints(group)
     for item in fields(group):
-        path, kind = f"{prefix}{item.name}", hints[item.name]
+        path, kind = f"{prefix}{item.name}", _kinds(group)[item.name]
         if dataclasses.is_dataclass(kind):
             yield from parameters(kind, path + ".")  # type: ignore[arg-type]
         else:
-            kind = float if str(kind) == "float | None" else kind
             yield Parameter(path, kind, item.metadata["doc"], item.metadata["unit"])
 
 
@@ -267,7 +273,7 @@ def from_mapping(group: type[G], values: Any, path: str = "") -> G:
     where = path or getattr(group, "PATH", "")
     if not isinstance(values, Mapping):
         raise InputError(where or "config", repr(values), "a group of keys")
-    hints = get_type_hints(group)
+    kinds = _kinds(group)
     known = {item.name: item for item in fields(group)}  # type: ignore[arg-type]
     for key in values:
         if key not in known:
@@ -279,7 +285,8 @@ def from_mapping(group: type[G], values: Any, path: str = "") -> G:
                 raise InputError(f"{where}.{name}".lstrip("."), "nothing", "a value")
             continue
         value = values[name]
-        made[name] = from_mapping(hints[name], value, f"{where}.{name}".lstrip(".")) if dataclasses.is_dataclass(hints[name]) else value
+        nested = dataclasses.is_dataclass(kinds[name])
+        made[name] = from_mapping(kinds[name], value, f"{where}.{name}".lstrip(".")) if nested else value
     return group(**made)
 
 

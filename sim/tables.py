@@ -14,6 +14,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -165,6 +166,11 @@ def difficulty_quantiles(difficulty: Difficulty, at: np.ndarray) -> np.ndarray:
     return (low + high) / 2
 
 
+@lru_cache(maxsize=256)
+def _difficulty_bins(difficulty: Difficulty) -> np.ndarray:
+    return difficulty_quantiles(difficulty, (np.arange(DIFFICULTY_BINS) + 0.5) / DIFFICULTY_BINS)
+
+
 def pass_table(world: World) -> tuple[np.ndarray, np.ndarray]:
     """Return pass thresholds, uint32 (ROWS, DIFFICULTY_BINS), and effect signs, int32 (ROWS,).
 
@@ -173,8 +179,7 @@ def pass_table(world: World) -> tuple[np.ndarray, np.ndarray]:
     """
     from scipy.special import expit, logit, ndtri
 
-    p0 = difficulty_quantiles(world.difficulty, (np.arange(DIFFICULTY_BINS) + 0.5) / DIFFICULTY_BINS)
-    base = np.clip(logit(p0), -LOGIT_CLIP, LOGIT_CLIP)
+    base = np.clip(logit(_difficulty_bins(world.difficulty)), -LOGIT_CLIP, LOGIT_CLIP)
     z = ndtri((np.arange(EFFECT_BINS) + 0.5) / EFFECT_BINS)
     effect = world.effect
     genuine = effect.mean + effect.sd * z

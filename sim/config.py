@@ -1,0 +1,360 @@
+"""The door: command line and config files in, plain typed values out. No config object goes beyond this module.
+
+Hydra finds and merges the files of ``sim/conf``; what it returns is checked key by key. Every mistake a user can make here
+ends as an :class:`~sim.errors.InputError`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from sim.errors import InputError
+from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
+from sim.variables import VARIABLES
+
+CONF = Path(__file__).resolve().parent / "conf"
+
+# What changes how a result is computed, but not which result: not part of the default folder's name.
+BUDGET = ("runs", "target_se", "max_runs", "backend", "engine", "out", "figures", "sweep", "name")
+MAX_AXIS = 100_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a command is asked to do."""
+
+    sweep: Sweep
+    runs: int
+    target_se: dict[str, float]
+    max_runs: int
+    backend: str
+    threads: int | None
+    out: Path
+    figures: tuple[str, ...] | None
+    resolved: dict[str, Any]
+
+
+# ---------------------------------------------------------------- hydra
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the choices of every config group."""
+    return {folder.name: sorted(f.stem for f in folder.glob("*.yaml")) for folder in sorted(CONF.iterdir()) if folder.is_dir()}
+
+
+def _compose(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the merged config as plain nested mappings.
+
+    Raises
+    ------
+    InputError
+        A file, key or value is not what it should be.
+    """
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    try:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            config = compose("config", overrides=list(overrides))
+        values = OmegaConf.to_container(config, resolve=True)
+    except Exception as error:  # hydra, omegaconf, yaml and antlr raise many types, ValueError among them
+        raise _explain(error, overrides) from error
+    assert isinstance(values, dict)
+    return values  # type: ignore[return-value]
+
+
+def _explain(error: Exception, overrides: Sequence[str]) -> InputError:
+    """Turn hydra's words into got, expected, what to do."""
+    text = str(error)
+    if found := re.search(r"Could not find '([\w/]+)/([^'/]+)'", text):
+        group, name = found.groups()
+        return InputError(group, repr(name), "one of " + ", ".join(groups().get(group, [])))
+    if found := re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", text):
+        key = found.group(1)
+        if "is at" in text or "already" in text:
+            return InputError(key, "a + before a key that exists", f"{key}=...", "leave out the +")
+        return _unknown(key)
+    if found := re.search(r"(?:Key|key) '([^']+)' (?:is not in struct|not in)", text):
+        full = re.search(r"full_key: (\S+)", text)
+        return _unknown(full.group(1) if full else found.group(1))
+    first = " ".join(text.split("\n")[0].split())
+    for override in overrides:
+        if override in text:
+            return InputError(override, f"an override that cannot be read ({first})", "key=value", "quote it for the shell if needed")
+    return InputError("config", first, "a config that can be put together", "see python -m sim --help")
+
+
+def _unknown(key: str) -> InputError:
+    known = [*PARAMETERS, "runs", "seed", "backend", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures", *GROUPS]
+    short = {path.rsplit(".", 1)[-1]: path for path in PARAMETERS}
+    close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.5)]
+    near = " or ".join(dict.fromkeys(m for m in close if m != key)) or "one listed by python -m sim --help"
+    return InputError(key, "an unknown key", near, "adding keys is not possible" if "." in key else "")
+
+
+def _explicit(overrides: Sequence[str]) -> set[str]:
+    """Return the keys that were given on the command line."""
+    return {o.lstrip("+~").split("=", 1)[0].split("@")[0] for o in overrides}
+
+
+# ---------------------------------------------------------------- axes
+
+
+def _resolve(name: str) -> tuple[str, ...]:
+    """Return the parameter, or the group, that an axis of this name sets."""
+    if name in GROUPS:
+        return (name,)
+    found = [path for path in PARAMETERS if path == name or path.endswith("." + name)]
+    if len(found) == 1:
+        return (found[0],)
+    if found:
+        raise InputError(f"axes.{name}", "a name of several parameters", "one of " + ", ".join(found))
+    close = difflib.get_close_matches(name, [p.rsplit(".", 1)[-1] for p in PARAMETERS], n=3, cutoff=0.5)
+    raise InputError(f"axes.{name}", "no such parameter", " or ".join(dict.fromkeys(close)) or "a parameter", "or name it under set: [...]")
+
+
+def _decimal(where: str, value: Any) -> Decimal:
+    try:
+        if isinstance(value, bool):
+            raise InvalidOperation
+        number = Decimal(str(value))
+        if not number.is_finite():
+            raise InvalidOperation
+        return number
+    except InvalidOperation:
+        raise InputError(where, repr(value), "a number") from None
+
+
+def _range(where: str, spec: Mapping[str, Any], whole: bool) -> tuple[Any, ...]:
+    """Return the values of {start, stop, step} (both ends included) or {start, stop, num[, log]}, as exact decimals."""
+    missing = [k for k in ("start", "stop") if k not in spec]
+    if missing or ("step" in spec) == ("num" in spec):
+        raise InputError(where, f"keys {', '.join(spec)}", "values: [...], or start, stop and step, or start, stop and num (and log)")
+    start, stop = _decimal(f"{where}.start", spec["start"]), _decimal(f"{where}.stop", spec["stop"])
+    if "step" in spec:
+        step = _decimal(f"{where}.step", spec["step"])
+        if step == 0 or (stop - start) / step < 0:
+            raise InputError(where, f"start {start}, stop {stop}, step {step}: no values", "a step that leads from start to stop")
+        number = int((stop - start) / step) + 1
+        exact = [start + i * step for i in range(min(number, MAX_AXIS + 1))]
+    else:
+        number = spec["num"]
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"{where}.num", repr(number), "a whole number of at least 1")
+        if spec.get("log") and (start <= 0 or stop <= 0):
+            raise InputError(where, f"start {start}, stop {stop}", "both above 0 with log")
+        parts = [Decimal(i) / max(number - 1, 1) for i in range(min(number, MAX_AXIS + 1))]
+        exact = [start * (stop / start) ** p if spec.get("log") else start + (stop - start) * p for p in parts]
+        exact = [round(value, 12) for value in exact]
+    if number > MAX_AXIS:
+        raise InputError(where, f"{number} values", f"at most {MAX_AXIS}")
+    if whole:
+        return tuple(dict.fromkeys(int(round(value)) if "num" in spec else _whole(where, value) for value in exact))
+    return tuple(float(value) for value in exact)
+
+
+def _whole(where: str, value: Decimal) -> int:
+    if value != int(value):
+        raise InputError(where, str(value), "whole numbers")
+    return int(value)
+
+
+def _axis(name: str, spec: Any) -> Axis:
+    where = f"axes.{name}"
+    keys = {"set", "values", "start", "stop", "step", "num", "log"}
+    if isinstance(spec, Mapping) and (unknown := [k for k in spec if k not in keys]):
+        raise InputError(f"{where}.{unknown[0]}", "an unknown key", "one of " + ", ".join(sorted(keys)))
+    if isinstance(spec, Mapping) and "set" in spec:
+        chosen = [spec["set"]] if isinstance(spec["set"], str) else spec["set"]
+        if not chosen or not isinstance(chosen, list):
+            raise InputError(f"{where}.set", repr(spec["set"]), "a list of parameters")
+        paths = tuple(path for one in chosen for path in _resolve(str(one)))
+    else:
+        paths = _resolve(name)
+    kinds = {PARAMETERS[path].kind if path in PARAMETERS else str for path in paths}
+    if len(kinds) > 1 or (len(paths) > 1 and set(paths) & set(GROUPS)):
+        raise InputError(f"{where}.set", ", ".join(paths), "parameters of one kind")
+    kind = kinds.pop()
+    values: tuple[Any, ...]
+    if isinstance(spec, Mapping) and "values" not in spec:
+        if kind not in (int, float):
+            raise InputError(where, "a range", f"a list: {paths[0]} is no number")
+        values = _range(where, spec, kind is int)
+    else:
+        given = spec["values"] if isinstance(spec, Mapping) else spec
+        if not isinstance(given, list):
+            raise InputError(where, repr(given), "a list of values, or a range")
+        values = tuple(float(v) if kind is float and isinstance(v, int) and not isinstance(v, bool) else v for v in given)
+    if not values:
+        raise InputError(where, "no values", "at least one")
+    if len(set(map(repr, values))) < len(values):
+        raise InputError(where, "the same value twice", "distinct values")
+    if any(not isinstance(v, kind) for v in values):
+        bad = next(v for v in values if not isinstance(v, kind))
+        raise InputError(where, repr(bad), {int: "whole numbers", float: "numbers", str: "names", bool: "true or false"}[kind])
+    return Axis(name, paths, values)
+
+
+def _axis_specs(specs: Any, prefix: str = "") -> dict[str, Any]:
+    """Flatten {effect: {mean: [...]}} to {effect.mean: [...]}."""
+    if not isinstance(specs, Mapping):
+        raise InputError("axes", repr(specs), "a mapping of names to values")
+    out = {}
+    for name, spec in specs.items():
+        nested = isinstance(spec, Mapping) and not ({"values", "start", "stop", "step", "num", "set"} & set(spec)) and spec
+        out.update(_axis_specs(spec, f"{prefix}{name}.") if nested else {f"{prefix}{name}": spec})
+    return out
+
+
+# ---------------------------------------------------------------- settings
+
+
+def _paths(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        out.update(_paths(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value})
+    return out
+
+
+def _narrowed(axis: Axis, explicit: set[str], values: Mapping[str, Any], chosen: Mapping[str, str]) -> Axis:
+    """Let a key given on the command line fix an axis that would set it."""
+    given = [path for path in axis.paths if path in explicit]
+    if not given:
+        return axis
+    if len(axis.paths) > 1:
+        raise InputError(given[0], "a value", f"none: the axis {axis.name} sets it", f"narrow the axis with axes.{axis.name}.values=[...]")
+    if axis.is_group:
+        return Axis(axis.name, axis.paths, (chosen[axis.paths[0]],))
+    value = _paths(values)[axis.paths[0]]
+    kind = PARAMETERS[axis.paths[0]].kind
+    return Axis(axis.name, axis.paths, (float(value) if kind is float and isinstance(value, int) else value,))
+
+
+def _target_se(values: Any) -> dict[str, float]:
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise InputError("target_se", repr(values), "a mapping of variables to errors, such as {retired: 0.01}")
+    for name, value in values.items():
+        if name not in VARIABLES:
+            raise InputError(f"target_se.{name}", "an unknown variable", "one of " + ", ".join(VARIABLES))
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise InputError(f"target_se.{name}", repr(value), "a number above 0")
+    return {name: float(value) for name, value in values.items()}
+
+
+def _folder(name: str, overrides: Sequence[str]) -> Path:
+    """Return the default folder: one for each sweep and set of changed settings."""
+    kept = sorted(o.lstrip("+") for o in overrides if o.lstrip("+~").split("=")[0].split(".")[0] not in BUDGET)
+    slug = re.sub(r"[^\w.=,+-]+", "_", ",".join(kept)) or "default"
+    if len(slug) > 100:
+        slug = f"{slug[:80]}-{hashlib.sha256(','.join(kept).encode()).hexdigest()[:12]}"
+    return Path("outputs") / name / slug
+
+
+def load(overrides: Sequence[str]) -> Settings:
+    """Read the command line: hydra overrides.
+
+    Raises
+    ------
+    InputError
+        Anything in it is wrong; nothing has been computed or written then.
+    """
+    for override in overrides:
+        if "=" not in override:
+            raise InputError(override, "an argument without =", "key=value", "see python -m sim --help")
+    values = _compose(overrides)
+    explicit = _explicit(overrides)
+    known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures"}
+    if unknown := [key for key in values if key not in known]:
+        raise _unknown(unknown[0])
+
+    choices = groups()
+    chosen = {o.lstrip("+").split("=", 1)[0]: o.split("=", 1)[1] for o in overrides if o.lstrip("+").split("=", 1)[0] in choices}
+    axes = tuple(_narrowed(_axis(name, spec), explicit, values, chosen) for name, spec in _axis_specs(values["axes"]).items())
+    taken: dict[str, str] = {}
+    for axis in axes:
+        for path in axis.paths:
+            if path in taken:
+                raise InputError(f"axes.{axis.name}", f"{path}, which axis {taken[path]} sets too", "one axis per parameter")
+            taken[path] = axis.name
+        if axis.name in ("round", "retired_count", "lane", "sum"):
+            raise InputError(f"axes.{axis.name}", "a name of the store's own", "another name", "give it with set: [...]")
+
+    group_axes = [axis for axis in axes if axis.is_group]
+    bases = {}
+    for names in itertools.product(*(axis.values for axis in group_axes)):
+        extra = [f"{axis.paths[0]}={name}" for axis, name in zip(group_axes, names, strict=True)]
+        for axis, name in zip(group_axes, names, strict=True):
+            if name not in choices[axis.paths[0]]:
+                raise InputError(axis.paths[0], repr(name), "one of " + ", ".join(choices[axis.paths[0]]))
+        merged = _compose([o for o in overrides if o.split("=")[0] not in GROUPS or o.split("=")[0] not in taken] + extra) if extra else values
+        bases[names] = {group: merged[group] for group in GROUPS}
+
+    baseline = _paths(values["baseline"])
+    for path, value in baseline.items():
+        if path not in PARAMETERS:
+            raise InputError(f"baseline.{path}", "no such parameter", "a parameter of world, policy or channel")
+        if PARAMETERS[path].kind is float and isinstance(value, int) and not isinstance(value, bool):
+            baseline[path] = float(value)
+
+    check_runs(values["runs"])
+    check_runs(values["max_runs"], "max_runs")
+    seed = values["seed"]
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+        raise InputError("seed", repr(seed), "a whole number from 0 to 2^32 - 1")
+    name = values["name"]
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
+        raise InputError("name", repr(name), "letters, digits, dots and dashes")
+    threads = _engine(values["engine"])
+    sweep = Sweep(name, axes, bases, baseline, seed)
+    sweep.check()
+    out = values["out"]
+    if out is not None and (not isinstance(out, (str, int, float)) or str(out) == ""):
+        raise InputError("out", repr(out), "a folder")
+    return Settings(
+        sweep=sweep,
+        runs=values["runs"],
+        target_se=_target_se(values["target_se"]),
+        max_runs=values["max_runs"],
+        backend=_named(values["backend"], "backend"),
+        threads=threads,
+        out=_folder(name, overrides) if out is None else Path(str(out)).expanduser(),
+        figures=_figures(values["figures"]),
+        resolved=values,
+    )
+
+
+def _named(values: Any, group: str) -> str:
+    if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
+        raise InputError(group, repr(values), "one of " + ", ".join(groups()[group]))
+    if unknown := [key for key in values if key != "name" and not (group == "engine" and key == "threads")]:
+        raise InputError(f"{group}.{unknown[0]}", "an unknown key", "name" + (", threads" if group == "engine" else ""))
+    return str(values["name"])
+
+
+def _engine(values: Any) -> int | None:
+    name = _named(values, "engine")
+    if name != "local":
+        raise InputError("engine.name", repr(name), "local")
+    threads = values.get("threads")
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024):
+        raise InputError("engine.threads", repr(threads), "a whole number from 1 to 1024, or null for all cores")
+    return threads
+
+
+def _figures(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise InputError("figures", repr(value), "names of figures, or null to choose by the axes")
+    return tuple(names)

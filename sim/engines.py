@@ -1,0 +1,157 @@
+"""Where tiles run: in this process, on as many threads as there are cores.
+
+A *stream* is one lane of one block. Its tiles follow each other, since each adds to the same sums; streams are independent.
+The kernel releases the interpreter lock, so threads are all that is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.errors import InputError
+from sim.kernels.backends import Simulate
+from sim.store import Store
+from sim.sweep import Block, Sweep
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One lane of one block, to be played up to ``runs`` runs of every cell."""
+
+    lane: int
+    block: Block
+    runs: int
+
+
+def streams(sweep: Sweep, runs: Callable[[Block], int]) -> Iterator[Stream]:
+    """Yield the streams of a sweep, given the runs wanted of each block."""
+    for block in sweep.blocks():
+        wanted = runs(block)
+        for lane in range(sweep.lanes):
+            if sweep.lane_runs(lane, wanted):
+                yield Stream(lane, block, wanted)
+
+
+def play(sweep: Sweep, store: Store, simulate: Simulate, stream: Stream, advance: Callable[[int, bool], None], stop: threading.Event) -> None:
+    """Play the tiles of a stream that are not in the store yet; keep each as soon as it is done.
+
+    Parameters
+    ----------
+    advance
+        Called with a number of libraries, and whether they were just simulated or found in the store.
+    stop
+        When set, return after the tile in flight.
+
+    Raises
+    ------
+    InputError
+        The store cannot be read or written.
+    """
+    vectors = store.read(stream.lane, stream.block)
+    done = int(vectors[0, 0])
+    if (vectors[:, 0] != done).any():
+        todo = "move it away and run the command again, or choose another out=..."
+        raise InputError(str(store.path), "a damaged store (cells of a tile differ in runs)", "equal counts", todo)
+    advance(len(vectors) * min(done, sweep.lane_runs(stream.lane, stream.runs)), False)
+    if done >= sweep.lane_runs(stream.lane, stream.runs) or stop.is_set():
+        return
+    tables, baseline = sweep.tables(stream.block)
+    for first_run, n_runs in sweep.tiles(stream.lane, done, stream.runs):
+        if stop.is_set():
+            return
+        sums = simulate(sweep.layout, tables, baseline, sweep.seed, first_run, n_runs)
+        vectors = vectors + sums[: len(vectors)]
+        store.write(stream.lane, stream.block, vectors)
+        advance(len(vectors) * n_runs, True)
+
+
+class Local:
+    """Threads of this process.
+
+    Parameters
+    ----------
+    threads
+        How many; None for as many as this process may use cores.
+    """
+
+    name = "local"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or len(os.sched_getaffinity(0))
+
+    def run(self, work: Iterable[Stream], do: Callable[[Stream, threading.Event], None]) -> None:
+        """Call ``do`` for every stream.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After the tiles in flight were kept.
+        Exception
+            The first error of any stream, after the others stopped.
+        """
+        queue, lock, stop = iter(work), threading.Lock(), threading.Event()
+        errors: list[BaseException] = []
+
+        def worker() -> None:
+            while not stop.is_set():
+                try:
+                    with lock:
+                        stream = next(queue, None)
+                    if stream is None:
+                        return
+                    do(stream, stop)
+                except BaseException as error:  # noqa: BLE001 - handed to the caller below
+                    errors.append(error)
+                    stop.set()
+
+        threads = [threading.Thread(target=worker, daemon=True) for _ in range(self.threads)]
+        for thread in threads:
+            thread.start()
+        try:
+            _join(threads)
+        except KeyboardInterrupt:
+            stop.set()
+            _join(threads)
+            raise
+        if errors:
+            raise errors[0]
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    """Wait in short steps, so that Ctrl-C gets through."""
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.1)
+
+
+def wanted_runs(
+    sweep: Sweep, store: Store, runs: int, target_se: dict[str, float], max_runs: int
+) -> Callable[[Block], int]:
+    """Return the runs each block still needs for standard errors at or below their targets in every cell.
+
+    The error of a mean falls with the square root of the runs, so the next number follows from the present error; it is
+    raised at most eightfold at a time, since an error from few runs is itself uncertain.
+    """
+    from sim.store import cell_rows
+    from sim.sums import statistics
+
+    def wanted(block: Block) -> int:
+        vectors = store.totals(block)
+        done = int(vectors.reshape(-1, vectors.shape[-1])[0, 0])
+        if done < runs:
+            return runs
+        values = statistics(sweep.layout, vectors, cell_rows(sweep, block))
+        need = 0.0
+        for name, target in target_se.items():
+            se = values[name].se
+            worst = float(np.nanmax(se)) if np.isfinite(se).any() else 0.0
+            if worst > target:
+                need = max(need, (worst / target) ** 2 * 1.02)
+        return min(max_runs, int(done * min(need, 8.0)) + 1) if need else done
+
+    return wanted

@@ -1,0 +1,134 @@
+"""What the commands say on the terminal: progress while they work, a compact table and paths at the end."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+COLUMNS = ("synthesised", "retired", "evicted", "observed_failures", "tail_eval", "delta_clean")
+MAX_ROWS = 30
+
+
+class Progress:
+    """A bar with rate and time left, when standard error is a terminal; silence otherwise."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.lock = title, threading.Lock()
+        self.bar: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+            rate = TextColumn("{task.fields[rate]}")
+            clock = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+            self.bar = Bar(*columns, rate, *clock, console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task(title, total=None, rate="")
+        self.fresh, self.since = 0, 0.0
+
+    def __enter__(self) -> Progress:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def note(self, text: str) -> None:
+        """Say what is going on before anything can be counted."""
+        if self.bar is not None:
+            self.bar.update(self.task, description=f"{self.title}: {text}")
+
+    def start(self, total: int | None, text: str = "") -> None:
+        """Begin to count towards a total."""
+        import time
+
+        if self.bar is not None:
+            self.since, self.fresh = time.monotonic(), 0
+            description = f"{self.title}: {text}" if text else self.title
+            self.bar.reset(self.task, total=total, description=description, rate="")
+
+    def advance(self, libraries: int, new: bool) -> None:
+        """Count libraries; only new ones count towards the rate."""
+        import time
+
+        if self.bar is None:
+            return
+        with self.lock:
+            self.fresh += libraries if new else 0
+            rate = self.fresh / max(time.monotonic() - self.since, 1e-9)
+            self.bar.update(self.task, advance=libraries, rate=f"{rate:,.0f} libraries/s" if self.fresh else "")
+
+
+def _chosen(data: xarray.Dataset, axes: Sequence[str]) -> dict[str, list[int]]:
+    """Choose a few values along each axis: all presets, then the ends and some between of the last axes."""
+    chosen = {axis: [0] for axis in axes}
+    rows = 1
+    order = [a for a in axes if data[a].dtype.kind not in "fiu"] + list(reversed([a for a in axes if data[a].dtype.kind in "fiu"]))
+    for axis in order:
+        n = data.sizes[axis]
+        room = min(n, MAX_ROWS // rows, 6 if data[axis].dtype.kind in "fiu" else MAX_ROWS)
+        if room > 1:
+            chosen[axis] = sorted({round(i * (n - 1) / (room - 1)) for i in range(room)})
+            rows *= len(chosen[axis])
+    return chosen
+
+
+def _number(mean: float, se: float) -> str:
+    if not np.isfinite(mean):
+        return "-"
+    digits = 4 if not np.isfinite(se) or se == 0 else int(np.clip(1 - np.floor(np.log10(se)), 2, 5))
+    text = f"{mean:.{digits}f}"
+    return f"{text} ± {se:.{digits}f}" if np.isfinite(se) and se > 0 else text
+
+
+def table(data: xarray.Dataset) -> None:
+    """Print the main variables at a few cells of a result."""
+    from rich.console import Console
+    from rich.table import Table
+
+    axes = [str(d) for d in data["runs"].dims]
+    chosen = _chosen(data, axes)
+    fixed = [a for a in axes if len(chosen[a]) == 1]
+    shown = [a for a in axes if a not in fixed]
+    title = data.attrs["sweep"] + "".join(f", {a} = {data[a].values[chosen[a][0]]}" for a in fixed)
+    out = Table(title=title, title_justify="left", header_style="bold", caption_justify="left")
+    for axis in shown:
+        out.add_column(axis)
+    for name in COLUMNS:
+        out.add_column(name, justify="right")
+    for index in itertools.product(*(chosen[a] for a in axes)):
+        at = dict(zip(axes, index, strict=True))
+        cell = data.isel(at)
+        values = [_number(float(cell[name]), float(cell[name + "_se"])) for name in COLUMNS]
+        out.add_row(*(str(data[a].values[at[a]]) for a in shown), *values)
+    runs = data["runs"].values
+    each = f"{runs.min():,}" if runs.min() == runs.max() else f"{runs.min():,} to {runs.max():,}"
+    out.caption = f"{runs.size:,} cells, {each} runs each, mean ± standard error" + ("; some cells left out" if _left_out(data, chosen) else "")
+    width = None if sys.stdout.isatty() else 160
+    Console(width=width, highlight=False).print(out)
+
+
+def _left_out(data: xarray.Dataset, chosen: dict[str, list[int]]) -> bool:
+    return any(len(index) < data.sizes[axis] for axis, index in chosen.items())
+
+
+def paths(written: Sequence[Path], fresh: int, seconds: float) -> None:
+    """Print what was written, and how fast it went."""
+    if fresh:
+        print(f"{fresh:,} libraries in {seconds:.1f} s, {fresh / seconds:,.0f} per second")
+    else:
+        print("nothing left to simulate: the results were there")
+    for path in written:
+        print(path)

@@ -1,0 +1,348 @@
+"""The Zarr store of a sweep: exact sums while it runs, named results with units and provenance when it is done.
+
+``result.zarr`` holds, in its root group, what :mod:`xarray` shows: the variables over the axes of the sweep. In the group
+``tiles`` it holds one array of int64 sums with dimensions (lane, axes..., sum). One chunk is one lane of one block, and its
+first sum is the number of runs done: a chunk is written to a temporary name and renamed, so after a kill at any instant a
+chunk is either the old sums with the old count or the new sums with the new count. Nothing else is needed to continue.
+
+A store remembers the sweep it belongs to. Another sweep is refused, with the difference named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from sim.errors import InputError
+from sim.sums import Statistic, statistics
+from sim.sweep import Block, Sweep, boxes, fit_box
+from sim.tables import CELL_DTYPE
+from sim.variables import HISTOGRAM_BINS, SERIES_VARIABLES, VARIABLES, Variable
+
+if TYPE_CHECKING:
+    import xarray
+
+SCHEMA_VERSION = 1  # of the layout of a store
+MODEL_VERSION = 1  # of the model: a change that changes any bit of any result changes this
+NAME = "result.zarr"
+REGION_CELLS = 4096  # cells finished, and chunks of the results written, at a time
+
+
+# ---------------------------------------------------------------- which sweep a store belongs to
+
+
+def identity(sweep: Sweep) -> dict[str, Any]:
+    """Return all that decides the bits of a sweep's results, as JSON values.
+
+    Not in it: the number of runs (more of them are added to what is there), backend and engine (all give the same bits).
+    """
+    tables, _ = sweep.tables(next(sweep.blocks()))
+    return {
+        "model_version": MODEL_VERSION,
+        "seed": sweep.seed,
+        "axes": {axis.name: {"sets": list(axis.paths), "values": list(axis.values)} for axis in sweep.axes},
+        "cells": {"/".join(names) or "all": dict(base) for names, base in sweep.bases.items()},
+        "baseline": dict(sweep.baseline),
+        "tiles": {"block": list(sweep.block_shape), "lanes": sweep.lanes, "runs": sweep.tile_runs},
+        "tables": tables.digest()[:16],
+    }
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, Mapping) and value:
+        return {k: v for name, part in value.items() for k, v in _flat(part, f"{prefix}.{name}".lstrip(".")).items()}
+    return {prefix: value}
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two identities, as ``policy.tau (0.1 there, 0.2 here)``."""
+    a, b = _flat(there), _flat(json.loads(json.dumps(here)))
+    missing = "absent"
+    found = [k for k in dict.fromkeys([*a, *b]) if a.get(k, missing) != b.get(k, missing)]
+    derived = ("tiles", "tables")
+    if any(not k.startswith(derived) for k in found):
+        found = [k for k in found if not k.startswith(derived)]
+
+    def short(x: Any) -> str:
+        text = json.dumps(x) if not isinstance(x, str) else x
+        return text if len(text) <= 60 else text[:57] + "..."
+
+    return [f"{k.removeprefix('cells.')} ({short(a.get(k, missing))} there, {short(b.get(k, missing))} here)" for k in found]
+
+
+# ---------------------------------------------------------------- errors
+
+
+@contextlib.contextmanager
+def _explained(path: Path, doing: str) -> Iterator[None]:
+    """Turn what can go wrong with files into one line that says what to do."""
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            todo = "free some and run the same command again: finished tiles are kept"
+            raise InputError(str(path), "no space left", f"room for {doing}", todo) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            why = os.strerror(error.errno or 0).lower()
+            raise InputError(str(path), why, f"a folder to use for {doing}", "choose another with out=...") from error
+        raise InputError(str(path), f"{type(error).__name__}: {error}", doing, "try again") from error
+    except Exception as error:  # zarr and its codecs raise many types for bytes that are not what they should be
+        got = f"a damaged store ({type(error).__name__}: {str(error)[:120]})"
+        todo = "move it away and run the command again, or choose another out=..."
+        raise InputError(str(path), got, f"a store fit for {doing}", todo) from error
+
+
+# ---------------------------------------------------------------- writing
+
+
+class Store:
+    """The store of a sweep that is being run. Held by one process at a time.
+
+    Parameters
+    ----------
+    folder
+        The output folder; the store is ``result.zarr`` in it.
+    sweep
+        Whose sums these are.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be written, another process holds it, or the store there is damaged, of another schema or of
+        another sweep.
+    """
+
+    def __init__(self, folder: Path, sweep: Sweep) -> None:
+        self.folder, self.sweep, self.path = folder, sweep, folder / NAME
+        with _explained(folder, "results"):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = open(folder / ".lock", "a+")  # noqa: SIM115 - held until close()
+        try:
+            self._take_lock()
+            if not self.path.exists():
+                with _explained(self.path, "results"):
+                    self._create()
+            self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                return  # a file system without locks: two processes would waste work but do no harm
+            raise InputError(
+                str(self.folder), "a folder that another run is writing to", "a free one", "wait for it, or choose another out=..."
+            ) from error
+
+    def _create(self) -> None:
+        """Make an empty store under another name, then rename it: a store exists whole or not at all."""
+        sweep, fresh = self.sweep, self.path.with_name(f"{NAME}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        root = zarr.create_group(fresh, zarr_format=3)
+        root.attrs.update({"schema_version": SCHEMA_VERSION, "complete": False, "sweep": sweep.name, "identity": identity(sweep)})
+        root.create_group("tiles").create_array(
+            "sums",
+            shape=(sweep.lanes, *sweep.shape, sweep.layout.size),
+            chunks=(1, *sweep.block_shape, sweep.layout.size),
+            dtype=np.int64,
+            fill_value=0,
+            compressors=[ZstdCodec(level=1), Crc32cCodec()],
+            dimension_names=("lane", *(axis.name for axis in sweep.axes), "sum"),
+        )
+        os.rename(fresh, self.path)
+
+    def _open(self) -> None:
+        with _explained(self.path, "more results"):
+            root = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
+            attrs = dict(root.attrs)
+            _check_schema(self.path, attrs)
+            different = differences(attrs["identity"], identity(self.sweep))
+            if different:
+                more = f" and {len(different) - 4} more" if len(different) > 4 else ""
+                got = "results of another configuration: " + "; ".join(different[:4]) + more
+                todo = "choose another out=..., or remove that folder"
+                raise InputError(str(self.path), got, "the same one", todo)
+            self.root = root
+            self.sums = root["tiles/sums"]
+            if tuple(self.sums.shape) != (self.sweep.lanes, *self.sweep.shape, self.sweep.layout.size):
+                raise ValueError(f"sums have shape {self.sums.shape}")
+            for leftover in self.path.glob("tiles/sums/c/**/*.partial"):
+                leftover.unlink(missing_ok=True)
+
+    @property
+    def complete(self) -> bool:
+        """Whether results were written after the last tile."""
+        return bool(self.root.attrs.get("complete"))
+
+    def close(self) -> None:
+        """Let other processes write to the folder."""
+        self._lock.close()
+
+    def read(self, lane: int, block: Block) -> np.ndarray:
+        """Return the sums of one lane of a block: int64, shape (cells of the block, sums)."""
+        with _explained(self.path, "more results"):
+            return np.asarray(self.sums[(lane, *block.slices)]).reshape(-1, self.sweep.layout.size)
+
+    def write(self, lane: int, block: Block, vectors: np.ndarray) -> None:
+        """Replace the sums of one lane of a block: one chunk, in one step."""
+        whole = (a % b == 0 for a, b in zip(block.start, self.sweep.block_shape, strict=True))
+        assert all(whole), "a tile must be a whole chunk"
+        with _explained(self.path, "its tiles"):
+            self.sums[(lane, *block.slices)] = vectors.reshape(*block.shape, -1)
+
+    def totals(self, block: Block) -> np.ndarray:
+        """Return the sums of a box of cells over all lanes: int64, shape (*box, sums)."""
+        with _explained(self.path, "figures"):
+            return np.asarray(self.sums[(slice(None), *block.slices)]).sum(axis=0)
+
+    # ------------------------------------------------------------ results
+
+    def finish(self, provenance: Mapping[str, Any]) -> None:
+        """Work out the results from the sums and write them, with units, names and provenance."""
+        with _explained(self.path, "results"):
+            wall = float(self.root.attrs.get("wall_seconds", 0.0)) + float(provenance["wall_seconds"])  # type: ignore[arg-type]
+            self.root.attrs.update({**provenance, "wall_seconds": wall, "complete": False})
+            _write_results(self.root, self.sweep, self.totals)
+            self.root.attrs["complete"] = True
+
+
+def _write_results(root: Any, sweep: Sweep, totals: Any) -> None:
+    layout = sweep.layout
+    for axis in sweep.axes:
+        text = isinstance(axis.values[0], str)
+        values = np.array(axis.values, dtype=np.dtypes.StringDType() if text else None)
+        attributes = {"long_name": axis.long_name, "units": axis.unit, "sets": list(axis.paths)}
+        _coordinate(root, axis.name, values, attributes)
+    _coordinate(root, "round", np.arange(layout.rounds), {"long_name": "round", "units": "rounds"})
+    label = {"long_name": f"skills retired in a run; the last bin is {HISTOGRAM_BINS - 1} or more", "units": "skills"}
+    _coordinate(root, "retired_count", np.arange(HISTOGRAM_BINS), label)
+
+    chunk = fit_box(sweep.shape, REGION_CELLS)
+    names = tuple(axis.name for axis in sweep.axes)
+    arrays: dict[str, Any] = {}
+
+    def array(name: str, dtype: Any, long_name: str, units: str, extra: tuple[tuple[str, int], ...] = ()) -> Any:
+        if name not in arrays:
+            arrays[name] = root.create_array(
+                name,
+                shape=(*sweep.shape, *(n for _, n in extra)),
+                chunks=(*chunk, *(n for _, n in extra)),
+                dtype=dtype,
+                fill_value=np.nan if dtype is np.float64 else 0,
+                compressors=[ZstdCodec(level=1), Crc32cCodec()],
+                dimension_names=(*names, *(d for d, _ in extra)),
+                attributes={"long_name": long_name, "units": units},
+                overwrite=True,
+            )
+        return arrays[name]
+
+    def put(variable: Variable, statistic: Statistic, where: Any, extra: tuple[tuple[str, int], ...]) -> None:
+        parts = {"": "", "_sd": "standard deviation of a run: ", "_se": "standard error of the mean: "}
+        for (suffix, text), values in zip(parts.items(), (statistic.mean, statistic.sd, statistic.se), strict=True):
+            array(variable.name + suffix, np.float64, text + variable.long_name, variable.units, extra)[where] = values
+
+    for region in boxes(sweep.shape, chunk):
+        vectors = totals(region)
+        done = statistics(layout, vectors, cell_rows(sweep, region))
+        parts = layout.unpack(vectors)
+        where = (*region.slices, ...)
+        array("runs", np.int64, "simulated runs", "runs")[where] = parts["runs"]
+        extra = (("retired_count", HISTOGRAM_BINS),)
+        array("retired_histogram", np.int64, "runs by skills retired", "runs", extra)[where] = parts["histogram"]
+        for variable in VARIABLES.values():
+            put(variable, done[variable.name], where, ())
+        for variable in SERIES_VARIABLES.values():
+            put(variable, done[variable.name], where, (("round", layout.rounds),))
+
+
+def _coordinate(root: Any, name: str, values: np.ndarray, attributes: Mapping[str, Any]) -> None:
+    root.create_array(name, data=values, chunks=values.shape, dimension_names=(name,), attributes=dict(attributes), overwrite=True)
+
+
+def cell_rows(sweep: Sweep, block: Block) -> np.ndarray:
+    """Return what :func:`sim.sums.statistics` needs to know of each cell: CELL_DTYPE, shape of the box."""
+    rows = np.zeros(block.shape, CELL_DTYPE)
+    for index in block:
+        cell = sweep.cell(index)
+        row = rows[tuple(i - a for i, a in zip(index, block.start, strict=True))]
+        row["n_train"], row["n_eval"] = cell.world.n_train, cell.world.n_eval
+        row["rounds"], row["window"] = cell.policy.rounds, cell.policy.window
+        row["sampled"] = cell.policy.sampled_eval or cell.policy.rollback.on
+    return rows
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _check_schema(path: Path, attrs: Mapping[str, Any]) -> None:
+    version = attrs.get("schema_version")
+    if version != SCHEMA_VERSION or "identity" not in attrs:
+        got = f"schema version {version}" if version is not None else "a store of something else"
+        raise InputError(str(path), got, f"schema version {SCHEMA_VERSION}", "use the halfblind that wrote it, or run the sweep again")
+
+
+def find(path: Path) -> Path:
+    """Return the store in this folder, or this path itself if it is one.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    for candidate in (path, path / NAME):
+        if (candidate / "zarr.json").is_file():
+            return candidate
+    if path.is_dir() and len(found := sorted(path.glob(f"*/{NAME}"))) == 1:
+        return found[0]
+    choices = f"one of {', '.join(str(p.parent) for p in found[:5])}" if path.is_dir() and found else f"a folder with {NAME} in it"
+    raise InputError(str(path), "no result" if path.exists() else "nothing there", choices, "run a sweep first")
+
+
+def open_result(path: Path | str) -> xarray.Dataset:
+    """Open a finished result.
+
+    Parameters
+    ----------
+    path
+        The output folder, or the store in it.
+
+    Raises
+    ------
+    InputError
+        There is no store, or it is damaged, unfinished or of another schema.
+    """
+    import xarray
+
+    store = find(Path(path))
+    with _explained(store, "reading"):
+        data = xarray.open_zarr(store, consolidated=False, chunks=None)
+        _check_schema(store, data.attrs)
+        if not data.attrs.get("complete"):
+            todo = "run its command again: it continues where it stopped"
+            raise InputError(str(store), "an unfinished sweep", "a finished one", todo)
+        missing = [v for v in ("runs", *VARIABLES, *SERIES_VARIABLES) if v not in data]
+        if missing:
+            raise ValueError(f"variables missing: {', '.join(missing)}")
+        return data
+
+
+def now() -> str:
+    """Return the time as written into provenance."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
