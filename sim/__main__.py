@@ -4,5 +4,11 @@ import sys
 
 from sim.main import main
 
-if __name__ == "__main__":
+
+def run() -> None:
+    """Run the command with the arguments of this process."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

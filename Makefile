@@ -1,0 +1,35 @@
+# Each target sets up .venv by itself when it is missing or out of date.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: cliff test verify golden bench lint clean
+
+cliff: $(VENV)/.ready ## one million libraries: the table and figures of the cliff
+	$(RUN) -m sim +sweep=cliff
+
+test: $(VENV)/.ready ## the fast suite
+	$(RUN) -m pytest -n 2 --dist loadscope tests
+
+verify: $(VENV)/.ready ## the slow verification
+	$(RUN) -m pytest tests/verification
+
+golden: $(VENV)/.ready ## write the golden files anew from the plain-Python reference
+	$(RUN) -m tests.golden
+
+bench: $(VENV)/.ready ## speed of the kernel and of the whole command
+	$(RUN) -m benchmarks
+
+lint: $(VENV)/.ready
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "halfblind needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean: ## remove the environment and what it compiled; results in outputs/ stay
+	rm -rf $(VENV) build *.egg-info
