@@ -220,8 +220,11 @@ def flip_rates(channel: Channel) -> np.ndarray:
             row[:] = mean
             continue
         a, b = mean * size, (1.0 - mean) * size
-        cut = betaincinv(a, b, edges)
-        row[:] = np.clip(np.diff(betainc(a + 1.0, b, cut)) * mean * RATE_BINS, 0.0, 1.0)
+        cut, rest = betaincinv(a, b, edges), betaincinv(b, a, 1.0 - edges)
+        # E[X; X below an edge], from whichever end of (0, 1) is near: a U-shaped Beta has quantiles that round to 1.
+        low = mean * betainc(a + 1.0, b, cut)
+        high = edges - (1.0 - mean) * (1.0 - betainc(b + 1.0, a, rest))
+        row[:] = np.clip(np.diff(np.where(cut < 0.5, low, high)) * RATE_BINS, 0.0, 1.0)
     return threshold(out)
 
 

@@ -61,9 +61,9 @@ def weakest(n: Sequence[int] | np.ndarray, net: Sequence[int] | np.ndarray, born
     """
     worst = 0
     for j in range(1, size):
-        # chat_j < chat_worst, cross-multiplied; an untried skill counts as 0 / 1.
-        left = net[j] * max(n[worst], 1)
-        right = net[worst] * max(n[j], 1)
+        # chat_j < chat_worst, cross-multiplied; an untried skill counts as 0 / 1. int() keeps 32-bit counters from wrapping.
+        left = int(net[j]) * max(int(n[worst]), 1)
+        right = int(net[worst]) * max(int(n[j]), 1)
         if left < right or (left == right and born[j] < born[worst]):
             worst = j
     return worst
