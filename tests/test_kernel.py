@@ -17,7 +17,7 @@ from sim.sums import Layout, from_records
 from sim.tables import derive
 from sim.variables import METRIC, METRICS, SERIES
 from tests import strategies
-from tests.worlds import HARD_133, MAIN_71, cell, rolling
+from tests.worlds import HARD_133, MAIN_71, NAMED, cell, rolling
 
 
 def own(cells: list[Cell]) -> np.ndarray:
@@ -44,22 +44,6 @@ def assert_same(cells: list[Cell], seed: int, first_run: int, n_runs: int) -> No
 @given(st.lists(strategies.cells, min_size=1, max_size=3), strategies.seeds, st.integers(0, 2**32 - 3))
 def test_kernel_is_the_reference(cells: list[Cell], seed: int, first_run: int) -> None:
     assert_same(cells, seed, first_run, 2)
-
-
-NAMED = {
-    "clean": cell(),
-    "cliff": cell(rho_fp=0.45),
-    "strict judge": cell(HARD_133, 0.01, 0.95),
-    "past the line": cell(rho_fp=0.8, rho_pf=0.7),
-    "all rates one": cell(rho_fp=1.0, rho_pf=1.0),
-    "spread by task": cell(HARD_133, 0.3, 0.1, spread=0.4, unit="task"),
-    "spread by topic": cell(HARD_133, 0.3, 0.1, spread=0.4, unit="topic"),
-    "rollback": cell(HARD_133, 0.2, policy=rolling()),
-    "top hit": cell(replace(MAIN_71, router=replace(MAIN_71.router, mode="top_hit", top_hit_recall=0.9))),
-    "withheld": cell(replace(MAIN_71, router=replace(MAIN_71.router, mode="withheld"))),
-    "one slot": cell(policy=replace(rolling(), cap=1, n_min=1, tau=-0.9)),
-    "one topic": cell(replace(MAIN_71, topics=1)),
-}
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -26,3 +26,19 @@ def cell(world: World = MAIN_71, rho_fp: float = 0.0, rho_pf: float = 0.0, polic
 def rolling(policy: Policy = BC) -> Policy:
     """Return a policy that rolls back often."""
     return replace(policy, rollback=Rollback(True, 0.05, 2))
+
+
+NAMED = {
+    "clean": cell(),
+    "cliff": cell(rho_fp=0.45),
+    "strict judge": cell(HARD_133, 0.01, 0.95),
+    "past the line": cell(rho_fp=0.8, rho_pf=0.7),
+    "all rates one": cell(rho_fp=1.0, rho_pf=1.0),
+    "spread by task": cell(HARD_133, 0.3, 0.1, spread=0.4, unit="task"),
+    "spread by topic": cell(HARD_133, 0.3, 0.1, spread=0.4, unit="topic"),
+    "rollback": cell(HARD_133, 0.2, policy=rolling()),
+    "top hit": cell(replace(MAIN_71, router=replace(MAIN_71.router, mode="top_hit", top_hit_recall=0.9))),
+    "withheld": cell(replace(MAIN_71, router=replace(MAIN_71.router, mode="withheld"))),
+    "one slot": cell(policy=replace(rolling(), cap=1, n_min=1, tau=-0.9)),
+    "one topic": cell(replace(MAIN_71, topics=1)),
+}
