@@ -157,7 +157,7 @@ def _range(where: str, spec: Mapping[str, Any], whole: bool) -> tuple[Any, ...]:
     if number > MAX_AXIS:
         raise InputError(where, f"{number} values", f"at most {MAX_AXIS}")
     if whole:
-        return tuple(dict.fromkeys(int(round(value)) if "num" in spec else _whole(where, value) for value in exact))
+        return tuple(dict.fromkeys(round(value) if "num" in spec else _whole(where, value) for value in exact))
     return tuple(float(value) for value in exact)
 
 
@@ -296,7 +296,9 @@ def load(overrides: Sequence[str]) -> Settings:
         for axis, name in zip(group_axes, names, strict=True):
             if name not in choices[axis.paths[0]]:
                 raise InputError(axis.paths[0], repr(name), "one of " + ", ".join(choices[axis.paths[0]]))
-        merged = _compose([o for o in overrides if o.split("=")[0] not in GROUPS or o.split("=")[0] not in taken] + extra) if extra else values
+        merged = (
+            _compose([o for o in overrides if o.split("=")[0] not in GROUPS or o.split("=")[0] not in taken] + extra) if extra else values
+        )
         bases[names] = {group: merged[group] for group in GROUPS}
 
     baseline = _paths(values["baseline"])

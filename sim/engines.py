@@ -37,7 +37,9 @@ def streams(sweep: Sweep, runs: Callable[[Block], int]) -> Iterator[Stream]:
                 yield Stream(lane, block, wanted)
 
 
-def play(sweep: Sweep, store: Store, simulate: Simulate, stream: Stream, advance: Callable[[int, bool], None], stop: threading.Event) -> None:
+def play(
+    sweep: Sweep, store: Store, simulate: Simulate, stream: Stream, advance: Callable[[int, bool], None], stop: threading.Event
+) -> None:
     """Play the tiles of a stream that are not in the store yet; keep each as soon as it is done.
 
     Parameters
@@ -105,7 +107,7 @@ class Local:
                     if stream is None:
                         return
                     do(stream, stop)
-                except BaseException as error:  # noqa: BLE001 - handed to the caller below
+                except BaseException as error:  # handed to the caller below
                     errors.append(error)
                     stop.set()
 
@@ -129,9 +131,7 @@ def _join(threads: list[threading.Thread]) -> None:
             thread.join(0.1)
 
 
-def wanted_runs(
-    sweep: Sweep, store: Store, runs: int, target_se: dict[str, float], max_runs: int
-) -> Callable[[Block], int]:
+def wanted_runs(sweep: Sweep, store: Store, runs: int, target_se: dict[str, float], max_runs: int) -> Callable[[Block], int]:
     """Return the runs each block still needs for standard errors at or below their targets in every cell.
 
     The error of a mean falls with the square root of the runs, so the next number follows from the present error; it is

@@ -1,6 +1,6 @@
 """What a run is made of: World, Policy, Channel. Frozen, typed, validated; nothing derived in them.
 
-The words and their meaning are those of the specification (README, "The model"). Everything computed from
+The words and their meaning are those of the specification (MODEL.md). Everything computed from
 these numbers, thresholds and tables alike, comes from :func:`sim.tables.derive`.
 
 Each parameter is declared once, with its meaning, unit and bounds. Config files, the store and the figures take
@@ -39,6 +39,10 @@ def _param(
     return field(default=default, metadata=metadata)
 
 
+def _group() -> Any:
+    return field()
+
+
 def _rate(doc: str, **kwargs: Any) -> Any:
     return _param(doc, "probability", at_least=0.0, at_most=1.0, **kwargs)
 
@@ -54,7 +58,7 @@ def _expected(kind: type, metadata: Mapping[str, Any]) -> str:
     return " ".join([noun, " and ".join(bounds)]).strip()
 
 
-def _fits(kind: type, value: Any, metadata: Mapping[str, Any]) -> bool:
+def _fits(kind: Any, value: Any, metadata: Mapping[str, Any]) -> bool:
     if isinstance(value, bool) or kind is bool:
         return kind is bool and isinstance(value, bool)
     if not isinstance(value, (int, float) if kind is float else kind):
@@ -71,9 +75,13 @@ def _fits(kind: type, value: Any, metadata: Mapping[str, Any]) -> bool:
     )
 
 
-@cache
-def _kinds(group: type) -> dict[str, Any]:
+def _kinds(group: Any) -> dict[str, Any]:
     """Return the types of a group's fields by name; an optional number counts as a number."""
+    return _read_kinds(group)
+
+
+@cache
+def _read_kinds(group: Any) -> dict[str, Any]:
     hints = get_type_hints(group)
     return {item.name: float if hints[item.name] == float | None else hints[item.name] for item in fields(group)}
 
@@ -170,11 +178,11 @@ class World(_Group):
     n_eval: int = _param("eval tasks per round", "tasks", at_least=1)
     topics: int = _param("latent failure patterns", "topics", at_least=1)
     topic_skew: float = _param("topic k has weight k^-skew", at_least=0.0, at_most=50.0)
-    difficulty: Difficulty = field()
-    effect: Effect = field()
-    router: Router = field()
-    critic: Critic = field()
-    synth: Synth = field()
+    difficulty: Difficulty = _group()
+    effect: Effect = _group()
+    router: Router = _group()
+    critic: Critic = _group()
+    synth: Synth = _group()
 
 
 # ---------------------------------------------------------------- Policy

@@ -1,6 +1,6 @@
 """One run in plain Python: the specification. Slow and obvious; the kernels must agree with it to the bit.
 
-The steps are those of the model (README, "The model"): forget, trials (route, solve, observe, count), retire,
+The steps are those of the model (MODEL.md): forget, trials (route, solve, observe, count), retire,
 synthesise, evaluate, roll back. All numbers are whole; the tables come from :func:`sim.tables.derive`.
 """
 

@@ -115,7 +115,9 @@ def table(data: xarray.Dataset) -> None:
         out.add_row(*(str(data[a].values[at[a]]) for a in shown), *values)
     runs = data["runs"].values
     each = f"{runs.min():,}" if runs.min() == runs.max() else f"{runs.min():,} to {runs.max():,}"
-    out.caption = f"{runs.size:,} cells, {each} runs each, mean ± standard error" + ("; some cells left out" if _left_out(data, chosen) else "")
+    out.caption = f"{runs.size:,} cells, {each} runs each, mean ± standard error" + (
+        "; some cells left out" if _left_out(data, chosen) else ""
+    )
     width = None if sys.stdout.isatty() else 160
     Console(width=width, highlight=False).print(out)
 

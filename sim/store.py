@@ -171,7 +171,7 @@ class Store:
     def _open(self) -> None:
         with _explained(self.path, "more results"):
             root = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
-            attrs = dict(root.attrs)
+            attrs: dict[str, Any] = dict(root.attrs)
             _check_schema(self.path, attrs)
             different = differences(attrs["identity"], identity(self.sweep))
             if different:
@@ -180,9 +180,10 @@ class Store:
                 todo = "choose another out=..., or remove that folder"
                 raise InputError(str(self.path), got, "the same one", todo)
             self.root = root
-            self.sums = root["tiles/sums"]
-            if tuple(self.sums.shape) != (self.sweep.lanes, *self.sweep.shape, self.sweep.layout.size):
-                raise ValueError(f"sums have shape {self.sums.shape}")
+            sums: Any = root["tiles/sums"]
+            if tuple(sums.shape) != (self.sweep.lanes, *self.sweep.shape, self.sweep.layout.size):
+                raise ValueError(f"sums have shape {sums.shape}")
+            self.sums: Any = sums
             for leftover in self.path.glob("tiles/sums/c/**/*.partial"):
                 leftover.unlink(missing_ok=True)
 

@@ -173,7 +173,7 @@ class Sweep:
             Something is out of bounds or beyond the kernels' limits.
         """
         ends = [tuple(0 for _ in self.axes), tuple(n - 1 for n in self.shape)]
-        some = (end[:k] + (i,) + end[k + 1 :] for end in ends for k, n in enumerate(self.shape) for i in range(n))
+        some = ((*end[:k], i, *end[k + 1 :]) for end in ends for k, n in enumerate(self.shape) for i in range(n))
         everything = itertools.product(*(range(n) for n in self.shape))
         for index in everything if self.size <= 5000 else some:
             check_limits(self.cell(index))
@@ -194,9 +194,7 @@ class Sweep:
     def _corners(self) -> Iterator[tuple[int, ...]]:
         """Yield indices that reach every combination of values which decide the size of a run."""
         sized = {"policy.rounds", "world.n_train", "world.n_eval"}
-        return itertools.product(
-            *(range(len(axis.values)) if axis.is_group or sized & set(axis.paths) else (0,) for axis in self.axes)
-        )
+        return itertools.product(*(range(len(axis.values)) if axis.is_group or sized & set(axis.paths) else (0,) for axis in self.axes))
 
     @property
     def layout(self) -> Layout:

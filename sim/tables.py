@@ -14,7 +14,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -282,18 +282,15 @@ def derive(cells: Sequence[Cell]) -> Tables:
         # more than margin below the best: best - passes > margin * n_eval, whole numbers on the left
         row["fall"] = math.floor(Fraction(repr(policy.rollback.margin)) * world.n_eval)
 
-        key = (world.topics, world.topic_skew, world.n_eval)
-        row["task_table"] = topics.put(key, lambda w=world: topic_cdf(w))
-        key = (world.difficulty, world.effect, world.router.mode == "withheld")
-        row["pass_table"] = passes.put(key, lambda w=world: pass_table(w))
+        row["task_table"] = topics.put((world.topics, world.topic_skew, world.n_eval), partial(topic_cdf, world))
+        row["pass_table"] = passes.put((world.difficulty, world.effect, world.router.mode == "withheld"), partial(pass_table, world))
         row["eval_table"] = evals.put((int(row["task_table"]), int(row["pass_table"])), lambda: None)
-        key = (world.router, policy.cap)
-        row["route_table"] = routes.put(key, lambda w=world, p=policy: _route_tables(w, p.cap))
-        key = (channel.rho_fp, channel.rho_pf, channel.spread) if channel.spread > 0 else None
-        row["rate_table"] = rates.put(key, lambda c=channel: flip_rates(c))
+        row["route_table"] = routes.put((world.router, policy.cap), partial(_route_tables, world, policy.cap))
+        clustered = (channel.rho_fp, channel.rho_pf, channel.spread) if channel.spread > 0 else None
+        row["rate_table"] = rates.put(clustered, partial(flip_rates, channel))
         n_max = world.n_train * policy.rounds
-        key = (policy.curator, policy.tau, policy.n_min, n_max)
-        index = retire.put(key, lambda p=policy, n=n_max: curators.CURATORS[p.curator].retire_table(p.tau, p.n_min, n))
+        rule = curators.CURATORS[policy.curator].retire_table
+        index = retire.put((policy.curator, policy.tau, policy.n_min, n_max), partial(rule, policy.tau, policy.n_min, n_max))
         if index == len(starts) - 1:
             starts.append(starts[-1] + len(retire.values[index]))
         row["retire_at"] = starts[index]

@@ -55,8 +55,6 @@ def policies(draw: st.DrawFn) -> Policy:
     )
 
 
-channels = st.builds(
-    Channel, rates, rates, spread=st.one_of(st.just(0.0), st.floats(0.01, 0.95)), unit=st.sampled_from(["task", "topic"])
-)
+channels = st.builds(Channel, rates, rates, spread=st.one_of(st.just(0.0), st.floats(0.01, 0.95)), unit=st.sampled_from(["task", "topic"]))
 cells = st.builds(Cell, worlds(), policies(), channels)
 seeds = st.integers(0, 2**32 - 1)

@@ -57,7 +57,9 @@ def test_cells_of_different_worlds_share_a_call() -> None:
 
 def test_the_largest_run_fits() -> None:
     """Topics 64, cap 128, tasks 4096 at once; and 1000 rounds."""
-    wide = replace(MAIN_71, n_train=4096, n_eval=4096, topics=64, topic_skew=0.0, synth=replace(MAIN_71.synth, per_round=64, cover_guard=0.0))
+    wide = replace(
+        MAIN_71, n_train=4096, n_eval=4096, topics=64, topic_skew=0.0, synth=replace(MAIN_71.synth, per_round=64, cover_guard=0.0)
+    )
     assert_same([cell(wide, 0.1, 0.1, policy=replace(rolling(), cap=128, rounds=4, window=2))], 1, 0, 1)
     long = replace(MAIN_71, n_train=6, n_eval=2, synth=replace(MAIN_71.synth, memory=1.0, min_cluster=400))
     assert_same([cell(long, 0.1, 0.1, policy=replace(rolling(), rounds=1000, window=1000))], 1, 0, 1)

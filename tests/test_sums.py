@@ -17,9 +17,7 @@ from tests.worlds import HARD_133, cell, rolling
 def test_squared_deviations_are_exact(values: list[int]) -> None:
     squares = [v * v for v in values]
     n, total = len(values), sum(values)
-    got = sums.spread(
-        np.int64(n), np.int64(total), np.int64(sum(s >> 32 for s in squares)), np.int64(sum(s & 0xFFFFFFFF for s in squares))
-    )
+    got = sums.spread(np.int64(n), np.int64(total), np.int64(sum(s >> 32 for s in squares)), np.int64(sum(s & 0xFFFFFFFF for s in squares)))
     exact = (n * sum(squares) - total**2) / n
     assert abs(float(got) - exact) <= 1e-9 * max(exact, 1.0)
 

@@ -75,7 +75,10 @@ def test_linked_parameters_move_together() -> None:
 
 
 def test_a_grid_of_a_million_cells_is_planned_without_making_them() -> None:
-    axes = [Axis(n, (p,), tuple(np.linspace(0, 1, 100).tolist())) for n, p in (("a", "channel.rho_fp"), ("b", "channel.rho_pf"), ("c", "world.router.recall"))]
+    axes = [
+        Axis(n, (p,), tuple(np.linspace(0, 1, 100).tolist()))
+        for n, p in (("a", "channel.rho_fp"), ("b", "channel.rho_pf"), ("c", "world.router.recall"))
+    ]
     grid = sweep(*axes)
     assert grid.size == 10**6
     assert np.prod(grid.block_shape) <= MAX_BLOCK_CELLS

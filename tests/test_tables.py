@@ -75,7 +75,11 @@ def test_clustered_rates_keep_their_mean_and_correlation(mean: float, spread: fl
 
 
 def test_limits_are_named() -> None:
-    for world, name in ((replace(MAIN_71, topics=65), "topics"), (replace(MAIN_71, n_train=4097), "n_train"), (replace(MAIN_71, n_eval=4097), "n_eval")):
+    for world, name in (
+        (replace(MAIN_71, topics=65), "topics"),
+        (replace(MAIN_71, n_train=4097), "n_train"),
+        (replace(MAIN_71, n_eval=4097), "n_eval"),
+    ):
         with pytest.raises(InputError, match=rf"world\.{name}: got \d+, expected at most"):
             tables.derive([cell(world)])
     for change in ({"cap": 129}, {"rounds": 1001}):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config as numba_config
+from numba.core import config
 
 COMPILED_SOURCES = ("kernels/*.py", "curators/*.py", "rng.py", "tables.py", "variables.py")
 
@@ -37,6 +37,7 @@ def cache_dir() -> Path:
 @contextlib.contextmanager
 def _cache_at(folder: Path) -> Iterator[None]:
     """Let functions decorated in this block cache in ``folder``, without changing numba for anyone else."""
+    numba_config: Any = config
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = str(folder)
     try:
@@ -45,15 +46,16 @@ def _cache_at(folder: Path) -> Iterator[None]:
         numba_config.CACHE_DIR = before
 
 
+_njit: Any = numba.njit  # its stubs do not know _nrt
 _FLAGS: dict[str, Any] = {"error_model": "numpy", "boundscheck": False}
 
 
 def stage(function: Callable[..., Any]) -> Any:
     """Compile a part of the hot loop: inlined, no reference counting."""
-    return numba.njit(_nrt=False, forceinline=True, **_FLAGS)(function)
+    return _njit(_nrt=False, forceinline=True, **_FLAGS)(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: cached on disk, runs without the interpreter lock."""
     with _cache_at(cache_dir()):
-        return numba.njit(nogil=True, cache=True, _nrt=False, **_FLAGS)(function)
+        return _njit(nogil=True, cache=True, _nrt=False, **_FLAGS)(function)

@@ -20,7 +20,7 @@ import numpy as np
 from sim.curators import ratchet
 from sim.kernels.jit import entry, stage
 from sim.kernels.words import Draws, Words, draw_tasks, draw_words
-from sim.tables import DIFFICULTY_BITS, EFFECT_BINS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, ONE16, POOL_ONE, RATE_BITS, Tables
+from sim.tables import DIFFICULTY_BITS, EFFECT_BINS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, POOL_ONE, RATE_BITS, Tables
 from sim.variables import HISTOGRAM_BINS, METRIC_SUMS, METRICS, SERIES, SERIES_SUMS
 
 U32 = np.uint32
@@ -578,9 +578,7 @@ def run(tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs:
     c, kinds = len(cells), len(tables.topic_cdf)
     n_train, n_eval, topics, cap = (int(cells[name].max()) for name in ("n_train", "n_eval", "topics", "cap"))
     per_round, rounds = int(cells["per_round"].max()), int(cells["rounds"].max())
-    units = max(
-        int((cells["n_train"] * cells["spread_by_task"]).max()), int((cells["topics"] * cells["spread_by_topic"]).max())
-    )
+    units = max(int((cells["n_train"] * cells["spread_by_task"]).max()), int((cells["topics"] * cells["spread_by_topic"]).max()))
     u32, i32, i64 = (lambda *shape, dtype=dtype: np.zeros(shape, dtype) for dtype in (np.uint32, np.int32, np.int64))
 
     def at_kind(name: str) -> np.ndarray:
@@ -593,9 +591,7 @@ def run(tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs:
         at_kind("topics"), at_kind("n_eval"), eval_cell, u32(kinds, n_train), u32(n_train), u32(kinds, n_eval), u32(n_eval),
         u32(kinds, n_eval), i32(kinds, topics + 1), u32(units), u32(units), i64(len(eval_cell), topics), i64(len(eval_cell), topics),
     )  # fmt: skip
-    shelves, best = (
-        Shelves(i32(c, cap), i32(c, cap), i32(c, cap + 1), i32(c, cap), i32(c, cap), u32(c, topics), i32(c)) for _ in range(2)
-    )
+    shelves, best = (Shelves(i32(c, cap), i32(c, cap), i32(c, cap + 1), i32(c, cap), i32(c, cap), u32(c, topics), i32(c)) for _ in range(2))
     state = State(i32(c), u32(c, topics), u32(c, topics), i64(c, topics), i64(c, topics), i32(c), i32(c))
     scratch = Scratch(u32(cap + 1), u32(topics), np.zeros(topics, np.uint8), i64(c, len(METRICS)), i64(len(SERIES)))
     half = (topics + 1) // 2

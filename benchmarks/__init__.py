@@ -1,0 +1,1 @@
+"""Speed, measured on request: ``make bench``."""
