@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -128,6 +129,7 @@ class Store:
 
     def __init__(self, folder: Path, sweep: Sweep) -> None:
         self.folder, self.sweep, self.path = folder, sweep, folder / NAME
+        self._once = threading.Lock()
         with _explained(folder, "results"):
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = open(folder / ".lock", "a+")  # noqa: SIM115 - held until close()
@@ -206,6 +208,9 @@ class Store:
         whole = (a % b == 0 for a, b in zip(block.start, self.sweep.block_shape, strict=True))
         assert all(whole), "a tile must be a whole chunk"
         with _explained(self.path, "its tiles"):
+            with self._once:
+                if self.complete:  # results that lack these sums are no longer the results of this store
+                    self.root.attrs["complete"] = False
             self.sums[(lane, *block.slices)] = vectors.reshape(*block.shape, -1)
 
     def totals(self, block: Block) -> np.ndarray:
@@ -341,7 +346,8 @@ def open_result(path: Path | str) -> xarray.Dataset:
         missing = [v for v in ("runs", *VARIABLES, *SERIES_VARIABLES) if v not in data]
         if missing:
             raise ValueError(f"variables missing: {', '.join(missing)}")
-        return data
+        order = [v + suffix for v in (*VARIABLES, *SERIES_VARIABLES) for suffix in ("", "_sd", "_se")]
+        return data[["runs", *order, "retired_histogram"]]
 
 
 def now() -> str:

@@ -1,10 +1,131 @@
-"""Figures of a result, one file each: a function of a Dataset that returns a matplotlib figure."""
+"""Figures of a result: which there are, which fit, and drawing them to files.
+
+Each figure is a module with ``VARIABLES`` (what it reads), ``split`` (a result into parts of one file each) and ``draw`` (a
+part into a matplotlib figure). They, and matplotlib, are imported only to draw.
+"""
+
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-def check(names):
-    pass
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray
+
+REGISTRY: Final = {
+    "lines": "variables along an axis of numbers, a line per value of another, a column per preset",
+    "plane": "phase diagram of judges: rho_fp against rho_pf",
+    "grid": "heat maps over two axes of numbers",
+    "rounds": "the life of a library, round by round",
+    "dots": "means with error bars for axes of names",
+}
+LONG: Final = 5  # values that make an axis worth a side of a heat map
+FEW: Final = 6  # cells whose lives can be told apart in one figure
 
 
-def draw(data, folder, names):
-    return []
+def check(names: Sequence[str] | None) -> None:
+    """Check names of figures without importing what draws them.
+
+    Raises
+    ------
+    InputError
+        A name is unknown.
+    """
+    for name in names or ():
+        if name not in REGISTRY:
+            raise InputError("figures", name, f"one of {', '.join(REGISTRY)}")
+
+
+def possible(data: xarray.Dataset) -> tuple[str, ...]:
+    """Return the figures that can be drawn of a result at all."""
+    from sim.figures import axes
+
+    data = axes.prepare(data)
+    numbers = axes.numeric(data)
+    fits = {
+        "lines": len(numbers) >= 1,
+        "plane": bool(axes.setting(data, axes.FP) and axes.setting(data, axes.PF)),
+        "grid": len(numbers) >= 2,
+        "rounds": True,
+        "dots": len(axes.axes(data)) >= 1,
+    }
+    return tuple(name for name in REGISTRY if fits[name])
+
+
+def choose(data: xarray.Dataset) -> tuple[str, ...]:
+    """Choose figures by the axes of a result; axes of one value do not count.
+
+    No axes: ``rounds``. Axes rho_fp and rho_pf: ``plane``. Two axes of numbers with 5 values or more: ``grid``. Any axis of
+    numbers: ``lines``. Only names: ``dots``. A single axis of at most 6 values gets ``rounds`` too.
+    """
+    from sim.figures import axes
+
+    data = axes.prepare(data)
+    fits, all_axes = possible(data), axes.axes(data)
+    if not all_axes:
+        return ("rounds",)
+    if "plane" in fits:
+        return ("plane",)
+    if sum(data.sizes[d] >= LONG for d in axes.numeric(data)) >= 2:
+        return ("grid",)
+    first = "lines" if "lines" in fits else "dots"
+    return (first, "rounds") if len(all_axes) == 1 and data.sizes[all_axes[0]] <= FEW else (first,)
+
+
+def draw(data: xarray.Dataset, folder: Path, names: Sequence[str] | None) -> list[Path]:
+    """Draw figures of a result as PNG and SVG. The same result gives the same bytes.
+
+    Parameters
+    ----------
+    data
+        As :func:`sim.store.open_result` returns it.
+    folder
+        Where the files go; made if missing.
+    names
+        Of the figures; by default those that fit (:func:`choose`).
+
+    Returns
+    -------
+    list
+        The files written.
+
+    Raises
+    ------
+    InputError
+        A name is unknown or does not fit the axes, the result cannot be read, or the files cannot be written.
+    """
+    from sim.figures import axes
+
+    check(names)
+    data = axes.prepare(data)
+    fits = possible(data)
+    chosen = tuple(dict.fromkeys(names)) if names is not None else choose(data)
+    for name in chosen:
+        if name not in fits:
+            has = ", ".join(axes.axes(data)) or "none"
+            raise InputError("figures", f"{name} for a result with axes: {has}", f"one of {', '.join(fits)}")
+    written = []
+    for name in chosen:
+        from sim.figures import style
+
+        module = importlib.import_module(f"sim.figures.{name}")
+        for suffix, part in module.split(data).items():
+            with style.context():
+                figure = module.draw(_load(part, module.VARIABLES))
+                written += style.save(figure, folder, f"{name}-{suffix}" if suffix else name)
+    return written
+
+
+def _load(data: xarray.Dataset, variables: Sequence[str]) -> xarray.Dataset:
+    """Read the variables a figure needs, with their standard errors where there are some."""
+    wanted = [v for name in ("runs", *variables) for v in (name, f"{name}_se") if v in data]
+    try:
+        return data[wanted].load()
+    except Exception as error:  # zarr and its codecs raise many types for bytes that are not what they should be
+        where = str(data.encoding.get("source", "the result"))
+        got = f"{type(error).__name__}: {str(error)[:120]}"
+        raise InputError(where, got, "a result that can be read", "move it away and run the sweep again") from error
