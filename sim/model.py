@@ -163,7 +163,7 @@ class Synth(_Group):
 
     PATH: ClassVar[str] = "world.synth"
     min_cluster: int = _param("failures needed for a cluster", "failures", at_least=1, at_most=65536)
-    per_round: int = _param("most skills written per round", "skills", at_least=0, at_most=64)
+    per_round: int = _param("most skills written per round", "skills", at_least=0)
     memory: float = _rate("share of unused failures that survives to the next round")
     cover_guard: float = _rate("chance that a topic covered by an active skill is skipped")
     phantom_cost: float = _rate("weight of phantom failures in making a skill spurious")

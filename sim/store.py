@@ -287,10 +287,10 @@ def cell_rows(sweep: Sweep, block: Block) -> np.ndarray:
     rows = np.zeros(block.shape, CELL_DTYPE)
     for index in block:
         cell = sweep.cell(index)
-        row = rows[tuple(i - a for i, a in zip(index, block.start, strict=True))]
-        row["n_train"], row["n_eval"] = cell.world.n_train, cell.world.n_eval
-        row["rounds"], row["window"] = cell.policy.rounds, cell.policy.window
-        row["sampled"] = cell.policy.sampled_eval or cell.policy.rollback.on
+        at = tuple(i - a for i, a in zip(index, block.start, strict=True))
+        rows["n_train"][at], rows["n_eval"][at] = cell.world.n_train, cell.world.n_eval
+        rows["rounds"][at], rows["window"][at] = cell.policy.rounds, cell.policy.window
+        rows["sampled"][at] = cell.policy.sampled_eval or cell.policy.rollback.on
     return rows
 
 

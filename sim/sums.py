@@ -64,7 +64,7 @@ class Layout:
         out, start = {}, 0
         for name, shape in self.shapes.items():
             stop = start + int(np.prod(shape))
-            out[name] = vectors[..., start:stop].reshape(*vectors.shape[:-1], *shape)
+            out[name] = vectors[..., start:stop].reshape((*vectors.shape[:-1], *shape))
             start = stop
         return out
 

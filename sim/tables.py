@@ -14,7 +14,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -39,7 +39,14 @@ LOGIT_CLIP: Final = 8.0
 ONE16: Final = 1 << 16
 
 # Limits of the kernels: packed fields and the counter layout are sized by them.
-LIMITS: Final = {"world.n_train": 4096, "world.n_eval": 4096, "world.topics": 64, "policy.cap": 128, "policy.rounds": 1000}
+LIMITS: Final = {
+    "world.n_train": 4096,
+    "world.n_eval": 4096,
+    "world.topics": 64,
+    "world.synth.per_round": 64,
+    "policy.cap": 128,
+    "policy.rounds": 1000,
+}
 
 CELL_DTYPE: Final = np.dtype(
     [
@@ -116,8 +123,7 @@ def check_limits(cell: Cell) -> None:
         Naming the limit that is passed, or the curator that does not exist.
     """
     for path, limit in LIMITS.items():
-        group, name = path.split(".")
-        value = getattr(getattr(cell, group), name)
+        value: Any = reduce(getattr, path.split("."), cell)
         if value > limit:
             raise InputError(path, value, f"at most {limit}, the kernels' limit")
     curators.check(cell.policy.curator)
@@ -216,7 +222,7 @@ def flip_rates(channel: Channel) -> np.ndarray:
     edges = np.arange(RATE_BINS + 1) / RATE_BINS
     for row, mean in zip(out, (channel.rho_fp, channel.rho_pf), strict=True):
         size = 0.0 if channel.spread == 0.0 else (1.0 - channel.spread) / channel.spread
-        if channel.spread == 0.0 or mean in (0.0, 1.0):
+        if channel.spread == 0.0 or not 2.0**-40 <= mean <= 1.0 - 2.0**-40:  # beyond, every bin's threshold is the mean's
             row[:] = mean
             continue
         a, b = mean * size, (1.0 - mean) * size

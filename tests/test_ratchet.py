@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.curators import ratchet
-from sim.kernels import numba_kernel
+from sim.kernels import shelf
 
 
 @pytest.mark.parametrize("tau", ["0.1", "0.3", "0.7"])
@@ -79,5 +79,5 @@ def test_large_counts_are_compared_exactly() -> None:
 
 
 def test_the_kernel_compiles_these_very_functions() -> None:
-    assert numba_kernel.retires.py_func is ratchet.retires
-    assert numba_kernel.weakest.py_func is ratchet.weakest
+    assert shelf.retires.py_func is ratchet.retires
+    assert shelf.weakest.py_func is ratchet.weakest

@@ -74,6 +74,14 @@ def test_clustered_rates_keep_their_mean_and_correlation(mean: float, spread: fl
     assert rates.var() == pytest.approx(spread * mean * (1 - mean), rel=0.03)
 
 
+@pytest.mark.parametrize("mean", [5e-324, 1e-13, 1e-9, 1 - 1e-9, 1 - 1e-13])
+def test_clustered_rates_at_the_ends_are_finite(mean: float) -> None:
+    for spread in (0.01, 0.95):
+        rates = tables.flip_rates(Channel(mean, 0.0, spread))[0] / 2**32
+        assert rates.mean() == pytest.approx(mean, abs=1e-8)
+        assert (np.diff(rates) >= 0).all()
+
+
 def test_limits_are_named() -> None:
     for world, name in (
         (replace(MAIN_71, topics=65), "topics"),

@@ -1,0 +1,142 @@
+"""The trials of a round: all tasks see the same shelf, so they are arithmetic on vectors, followed by counting.
+
+First every task is routed, attempted and observed, without a branch and without a look at another task: the compiler
+does sixteen at a time. What it leaves in scratch is then counted per skill and per topic, one task after another, since
+two of them may meet in one counter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernels.jit import stage
+from sim.kernels.layout import LOW8, LOW16, SIXTEEN, U32, whole_vectors
+from sim.kernels.tasks import pass_index
+from sim.kernels.words import LANES
+from sim.tables import OFF_TOPIC, POOL_ONE
+
+ONE_AND_HIGH = U32(1 << 16 | 1)
+
+
+@stage
+def route(by_topic, size, word, pick_word, recall, route_any):
+    """Return (an on-topic skill?, any skill?, its slot) for one task. Selects instead of branches.
+
+    ``by_topic`` is the packed (count, first) of the task's topic, ``route_any`` the flat table: first the thresholds
+    without an on-topic skill, by number of off-topic skills, then those with one.
+    """
+    first, count = U32(by_topic & LOW16), U32(by_topic >> SIXTEEN)
+    off = U32(size - count)
+    has = count != U32(0)
+    on = has & (word < recall)
+    hit = word < route_any[U32(U32(off + (U32(len(route_any) >> 1) if has else U32(0))) & LOW16)]
+    pick = U32(U32(U32(pick_word & LOW16) * (count if on else off)) >> SIXTEEN)
+    before = pick < first  # an off-topic skill of an earlier topic; later ones lie behind this topic's own
+    slot = U32(pick + (first if on else (U32(0) if before else count)))
+    return on, hit, slot
+
+
+@stage
+def attempt(c, cell, tasks, words, shelves, tables, scratch):
+    """Play the train tasks of a round, and leave in scratch what is to be counted, and in which counter.
+
+    Trials without a skill, and observed passes, are counted too, so that there is no branch. They go to a counter per
+    lane: with a single one, each task would wait for the one before.
+    """
+    topics, train_topic, train_bin = U32(cell.topics), tasks.train_topic[cell.task_table], tasks.train_bin
+    flip_fail, flip_pass = tasks.flip_fail[c], tasks.flip_pass[c]
+    size, skill, by_topic = U32(shelves.size[c]), shelves.skill[c], shelves.by_topic[c]
+    passes, route_any = tables.pass_threshold[cell.pass_table], tables.route_any[cell.route_table]
+    recall, mislabel = cell.recall, U32(cell.mislabel)
+    no_skill, no_failure = U32(len(scratch.slot_counts) - LANES), U32(len(scratch.topic_counts) - LANES)
+    for i in range(whole_vectors(cell.n_train)):
+        topic = U32(train_topic[i] & LOW8)
+        word, pick_word = words.route[i], words.pick[i]
+        on, hit, slot = route(by_topic[topic], size, word, pick_word, recall, route_any)
+        slot = U32((slot if hit else U32(no_skill + scratch.lane[i])) & LOW16)
+        row = U32(OFF_TOPIC) if hit & (not on) else U32(skill[slot] & LOW8)
+
+        passed = words.outcome[i] < passes[pass_index(row, train_bin[i])]
+        on_fail, on_pass = flip_fail[i], flip_pass[i]  # both loaded, so that no address depends on the outcome
+        flipped = words.flip[i] < (on_pass if passed else on_fail)
+        failed = passed == flipped
+        label = U32(U32(U32(word & LOW16) * topics) >> SIXTEEN) if U32(pick_word >> SIXTEEN) < mislabel else topic
+
+        scratch.slot[i] = slot
+        scratch.trial[i] = U32(1) if failed else ONE_AND_HIGH
+        scratch.label[i] = label if failed else U32(no_failure + scratch.lane[i])
+        scratch.flip[i] = ONE_AND_HIGH if flipped else U32(1)
+
+
+@stage
+def tally(cell, scratch):
+    """Count trials and observed passes per skill; failures, and how many of them are flips, per topic."""
+    for i in range(cell.n_train):
+        scratch.slot_counts[scratch.slot[i]] += scratch.trial[i]
+        scratch.topic_counts[scratch.label[i]] += scratch.flip[i]
+
+
+@stage
+def credit(c, cell, shelves, scratch):
+    """Add the counts of a round to the evidence of the skills, and clear them. Return how many trials had a skill."""
+    n, net, slot_counts = shelves.n[c], shelves.net[c], scratch.slot_counts
+    routed = 0
+    for j in range(whole_vectors(shelves.size[c])):
+        counts = slot_counts[j]
+        slot_counts[j] = U32(0)
+        trials = np.int32(U32(counts & LOW16))
+        n[j] += trials
+        net[j] += np.int32(np.int32(U32(U32(counts >> SIXTEEN) << U32(1))) - trials)
+        routed += trials
+    return routed
+
+
+@stage
+def keep(pool, memory):
+    """Return the share ``memory`` (16 bits) of a pool, in 32-bit arithmetic."""
+    return U32(U32(U32(pool >> SIXTEEN) * memory) + U32(U32(U32(pool & LOW16) * memory) >> SIXTEEN))
+
+
+@stage
+def pool_failures(c, cell, state, scratch):
+    """Forget, and add the failures of a round to the pools. Return (observed failures, phantom failures)."""
+    pool, phantom, topic_counts = state.pool[c], state.phantom[c], scratch.topic_counts
+    memory = U32(cell.memory)
+    failures = phantoms = U32(0)
+    for k in range(whole_vectors(cell.topics)):
+        failed, spurious = U32(topic_counts[k] & LOW16), U32(topic_counts[k] >> SIXTEEN)
+        topic_counts[k] = U32(0)
+        pool[k] = U32(keep(pool[k], memory) + U32(failed * U32(POOL_ONE)))
+        phantom[k] = U32(keep(phantom[k], memory) + U32(spurious * U32(POOL_ONE)))
+        failures = U32(failures + failed)
+        phantoms = U32(phantoms + spurious)
+    return np.int64(failures), np.int64(phantoms)
+
+
+@stage
+def hidden_failures(scratch):
+    """Return how many observed passes were flips: what the counters beyond the topics say. Clear them."""
+    hidden, topic_counts = U32(0), scratch.topic_counts
+    for k in range(len(topic_counts) - LANES, len(topic_counts)):
+        hidden = U32(hidden + U32(topic_counts[k] >> SIXTEEN))
+        topic_counts[k] = U32(0)
+    return np.int64(hidden)
+
+
+@stage
+def sample_eval(c, cell, tasks, words, shelves, tables):
+    """Return how many eval tasks pass in one attempt each."""
+    eval_topic, eval_bin = tasks.eval_topic[cell.task_table], tasks.eval_bin
+    size, skill, by_topic = U32(shelves.size[c]), shelves.skill[c], shelves.by_topic[c]
+    passes, route_any = tables.pass_threshold[cell.pass_table], tables.route_any[cell.route_table]
+    recall, n_eval = cell.recall, U32(cell.n_eval)
+    no_slot = U32(len(skill) - LANES)
+    total = U32(0)
+    for i in range(whole_vectors(cell.n_eval)):
+        topic = U32(eval_topic[i] & LOW8)
+        on, hit, slot = route(by_topic[topic], size, words.eval_route[i], words.eval_pick[i], recall, route_any)
+        slot = U32((slot if hit else no_slot) & LOW16)
+        row = U32(OFF_TOPIC) if hit & (not on) else U32(skill[slot] & LOW8)
+        passed = words.eval_outcome[i] < passes[pass_index(row, eval_bin[i])]
+        total = U32(total + U32(passed & (U32(i) < n_eval)))
+    return np.int64(total)
