@@ -122,10 +122,13 @@ def draw(data: xarray.Dataset, folder: Path, names: Sequence[str] | None) -> lis
 
 def _load(data: xarray.Dataset, variables: Sequence[str]) -> xarray.Dataset:
     """Read the variables a figure needs, with their standard errors where there are some."""
+    import numpy as np
+
     wanted = [v for name in ("runs", *variables) for v in (name, f"{name}_se") if v in data]
     try:
-        return data[wanted].load()
+        read = data[wanted].load()
     except Exception as error:  # zarr and its codecs raise many types for bytes that are not what they should be
         where = str(data.encoding.get("source", "the result"))
         got = f"{type(error).__name__}: {str(error)[:120]}"
         raise InputError(where, got, "a result that can be read", "move it away and run the sweep again") from error
+    return read.map(lambda values: values.where(np.isfinite(values)), keep_attrs=True)
