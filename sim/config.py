@@ -51,7 +51,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def _compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the merged config as plain nested mappings.
+    """Return the merged config as plain nested mappings, with the names of the presets it was made of.
 
     Raises
     ------
@@ -63,12 +63,16 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
 
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            config = compose("config", overrides=list(overrides))
+            config = compose("config", overrides=list(overrides), return_hydra_config=True)
+        presets = OmegaConf.to_container(config.hydra.runtime.choices)
+        OmegaConf.set_struct(config, False)
+        del config["hydra"]
         values = OmegaConf.to_container(config, resolve=True)
     except Exception as error:  # hydra, omegaconf, yaml and antlr raise many types, ValueError among them
         raise _explain(error, overrides) from error
     assert isinstance(values, dict)
-    return values  # type: ignore[return-value]
+    assert isinstance(presets, dict)
+    return {**values, "presets": {group: presets[group] for group in GROUPS}}  # type: ignore[dict-item]
 
 
 def _explain(error: Exception, overrides: Sequence[str]) -> InputError:
@@ -273,7 +277,7 @@ def load(overrides: Sequence[str]) -> Settings:
             raise InputError(override, "an argument without =", "key=value", "see python -m sim --help")
     values = _compose(overrides)
     explicit = _explicit(overrides)
-    known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures"}
+    known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures", "presets"}
     if unknown := [key for key in values if key not in known]:
         raise _unknown(unknown[0])
 

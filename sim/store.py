@@ -87,8 +87,8 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, doing: str) -> Iterator[None]:
-    """Turn what can go wrong with files into one line that says what to do."""
+def _explained(path: Path, doing: str, reading: bool = True) -> Iterator[None]:
+    """Turn what can go wrong with files into one line that says what to do; when ``reading``, wrong bytes as well."""
     try:
         yield
     except InputError:
@@ -102,6 +102,8 @@ def _explained(path: Path, doing: str) -> Iterator[None]:
             raise InputError(str(path), why, f"a folder to use for {doing}", "choose another with out=...") from error
         raise InputError(str(path), f"{type(error).__name__}: {error}", doing, "try again") from error
     except Exception as error:  # zarr and its codecs raise many types for bytes that are not what they should be
+        if not reading:
+            raise
         got = f"a damaged store ({type(error).__name__}: {str(error)[:120]})"
         todo = "move it away and run the command again, or choose another out=..."
         raise InputError(str(path), got, f"a store fit for {doing}", todo) from error
@@ -136,7 +138,7 @@ class Store:
         try:
             self._take_lock()
             if not self.path.exists():
-                with _explained(self.path, "results"):
+                with _explained(self.path, "results", reading=False):
                     self._create()
             self._open()
         except BaseException:
@@ -207,7 +209,7 @@ class Store:
         """Replace the sums of one lane of a block: one chunk, in one step."""
         whole = (a % b == 0 for a, b in zip(block.start, self.sweep.block_shape, strict=True))
         assert all(whole), "a tile must be a whole chunk"
-        with _explained(self.path, "its tiles"):
+        with _explained(self.path, "its tiles", reading=False):
             with self._once:
                 if self.complete:  # results that lack these sums are no longer the results of this store
                     self.root.attrs["complete"] = False
@@ -222,7 +224,7 @@ class Store:
 
     def finish(self, provenance: Mapping[str, Any]) -> None:
         """Work out the results from the sums and write them, with units, names and provenance."""
-        with _explained(self.path, "results"):
+        with _explained(self.path, "results", reading=False):
             wall = float(self.root.attrs.get("wall_seconds", 0.0)) + float(provenance["wall_seconds"])  # type: ignore[arg-type]
             self.root.attrs.update({**provenance, "wall_seconds": wall, "complete": False})
             _write_results(self.root, self.sweep, self.totals)

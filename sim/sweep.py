@@ -61,7 +61,11 @@ class Axis:
 
     @property
     def long_name(self) -> str:
-        return self.paths[0] if self.is_group else " = ".join(self.paths) + ": " + PARAMETERS[self.paths[0]].doc
+        if self.is_group:
+            return self.paths[0]
+        if len(self.paths) > 1:
+            return " = ".join(self.paths)
+        return f"{self.paths[0]}: {PARAMETERS[self.paths[0]].doc}"
 
 
 def _set(values: dict[str, Any], path: str, value: Any) -> None:

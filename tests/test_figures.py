@@ -112,7 +112,8 @@ def test_a_real_result_is_drawn(name: str, results: Mapping[str, Path], tmp_path
     assert [p.name for p in written] == [f"{name}.png", f"{name}.svg"]
     assert not is_blank(written[0])
     svg = written[1].read_text()
-    assert svg.lstrip().startswith("<?xml") and svg.count("<path") > 50
+    assert svg.lstrip().startswith("<?xml")
+    assert svg.count("<path") > 50
     if name in ("plane", "lines"):  # a heat map and lines: the same result gives the same bytes
         again = figures.draw(data, tmp_path / "again", [name])
         assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
@@ -182,7 +183,9 @@ def test_pi_tau_comes_from_the_axis_then_the_preset_then_the_config() -> None:
 def test_edges_lie_between_values() -> None:
     assert axes.edges([0.0, 1.0, 3.0], log=False).tolist() == [-0.5, 0.5, 2.0, 4.0]
     assert axes.edges([1.0, 4.0], log=True) == pytest.approx([0.5, 2.0, 8.0])
-    assert axes.is_geometric([4, 8, 16, 32, 64]) and not axes.is_geometric(LONG) and not axes.is_geometric([1, 2])
+    assert axes.is_geometric([4, 8, 16, 32, 64])
+    assert not axes.is_geometric(LONG)
+    assert not axes.is_geometric([1, 2])
 
 
 # ---------------------------------------------------------------- the command
@@ -215,7 +218,10 @@ def test_bad_input_is_one_line(
     args = [a.replace("RESULT", str(results["rounds"])).replace("FILE", str(tmp_path / "file")) for a in args]
     assert command.main(args) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and says in err
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert says in err
 
 
 def test_stopping_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,7 +211,8 @@ def runs(data: xarray.Dataset) -> str:
 
 def settings(data: xarray.Dataset) -> str:
     """Return the subtitle: runs per cell and the main fixed values."""
-    words = [runs(data)]
+    world = (_dig(data.attrs.get("config") or {}, "presets.world") or "") if "world" not in data.coords else ""
+    words = [word for word in (str(world), runs(data)) if word]
     shown = set()
     for name in data.coords:
         if data[name].ndim == 0 and str(name) not in ("round", "retired_count"):

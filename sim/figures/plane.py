@@ -53,7 +53,7 @@ def draw(data: xarray.Dataset) -> Figure:
     maps += [(data[name].values, *_title(data, name)) for name in VARIABLES[2:]]
     for k, (ax, (z, title, unit)) in enumerate(zip(panels.flat, maps, strict=True)):
         centred = k == 3
-        mesh = style.heat(ax, data[x].values, data[y].values, z, style.norm([z], centred), centred)
+        mesh = style.heat(ax, data[x].values, data[y].values, z, style.norm([z], centred), centred, size=7.0 if k else 0.0)  # names instead
         style.colour_bar(figure, mesh, ax, unit)
         _regions(ax, pi, names=k == 0, dark=centred)
         ax.set_title(title, loc="left", pad=18 if k < 2 and pi is not None else 6)
