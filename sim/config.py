@@ -9,16 +9,17 @@ from __future__ import annotations
 import difflib
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
 from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
-from sim.variables import VARIABLES
+from sim.variables import RESERVED, VARIABLES
 
 CONF = Path(__file__).resolve().parent / "conf"
 
@@ -50,8 +51,11 @@ def groups() -> dict[str, list[str]]:
     return {folder.name: sorted(f.stem for f in folder.glob("*.yaml")) for folder in sorted(CONF.iterdir()) if folder.is_dir()}
 
 
-def _compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the merged config as plain nested mappings, with the names of the presets it was made of.
+def _compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the merged config as plain nested mappings, and which parameters follow which others.
+
+    The config has the names of the presets it was made of under ``presets``. A parameter follows another when its value is
+    written as ``${...}``.
 
     Raises
     ------
@@ -67,12 +71,18 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
         presets = OmegaConf.to_container(config.hydra.runtime.choices)
         OmegaConf.set_struct(config, False)
         del config["hydra"]
+        raw = OmegaConf.to_container(config, resolve=False)
         values = OmegaConf.to_container(config, resolve=True)
     except Exception as error:  # hydra, omegaconf, yaml and antlr raise many types, ValueError among them
         raise _explain(error, overrides) from error
     assert isinstance(values, dict)
+    assert isinstance(raw, dict)
     assert isinstance(presets, dict)
-    return {**values, "presets": {group: presets[group] for group in GROUPS}}  # type: ignore[dict-item]
+    follows = {}
+    for path, value in _paths(raw).items():  # type: ignore[arg-type]
+        if found := re.fullmatch(r"\$\{(\.?)([\w.]+)\}", str(value)):
+            follows[path] = path.rpartition(".")[0] + "." + found[2] if found[1] else found[2]
+    return {**values, "presets": {group: presets.get(group) for group in GROUPS}}, follows  # type: ignore[dict-item]
 
 
 def _explain(error: Exception, overrides: Sequence[str]) -> InputError:
@@ -91,17 +101,44 @@ def _explain(error: Exception, overrides: Sequence[str]) -> InputError:
         return _unknown(full.group(1) if full else found.group(1))
     first = " ".join(text.split("\n")[0].split())
     for override in overrides:
-        if override in text:
-            return InputError(override, f"an override that cannot be read ({first})", "key=value", "quote it for the shell if needed")
+        if override in text or "${" in override:
+            return InputError(override, f"an argument that cannot be used ({first})", "key=value", "quote it for the shell if needed")
     return InputError("config", first, "a config that can be put together", "see python -m sim --help")
+
+
+def _check_overrides(overrides: Sequence[str]) -> None:
+    """Refuse arguments that hydra cannot read, or whose preset does not exist, by name."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parser, choices = OverridesParser.create(), groups()
+    for override in overrides:
+        try:
+            parsed = parser.parse_override(override)
+        except Exception as error:  # hydra's grammar raises its own and antlr's
+            todo = "quote it for the shell, and odd letters in it once more"
+            raise InputError(override, "an argument that cannot be read", "key=value", todo) from error
+        key, value = parsed.key_or_group, override.split("=", 1)[1]
+        if parsed.is_sweep_override():
+            raise InputError(override, "several values", "one", f"several make an axis: '+axes.{key.rpartition('.')[2]}=[{value}]'")
+        if parsed.is_delete():
+            raise InputError(override, "a key taken away", "key=value", "every key has a value")
+        if key.split(".")[0] == "hydra":
+            raise InputError(key, "a setting of hydra", "a key of halfblind", "see python -m sim --help")
+        if key in choices:
+            if value not in choices[key]:
+                raise InputError(key, repr(value), "one of " + ", ".join(choices[key]))
+            if key == "sweep" and not parsed.is_add():
+                raise InputError(override, "a sweep without a +", f"+sweep={value}")
 
 
 def _unknown(key: str) -> InputError:
     known = [*PARAMETERS, "runs", "seed", "backend", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures", *GROUPS]
     short = {path.rsplit(".", 1)[-1]: path for path in PARAMETERS}
     close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.5)]
+    if key.startswith("target_se."):
+        return InputError(key, "a key of target_se", f"target_se={{{key.partition('.')[2]}: ERROR}}")
     near = " or ".join(dict.fromkeys(m for m in close if m != key)) or "one listed by python -m sim --help"
-    return InputError(key, "an unknown key", near, "adding keys is not possible" if "." in key else "")
+    return InputError(key, "an unknown key", near)
 
 
 def _explicit(overrides: Sequence[str]) -> set[str]:
@@ -126,15 +163,9 @@ def _resolve(name: str) -> tuple[str, ...]:
 
 
 def _decimal(where: str, value: Any) -> Decimal:
-    try:
-        if isinstance(value, bool):
-            raise InvalidOperation
-        number = Decimal(str(value))
-        if not number.is_finite():
-            raise InvalidOperation
-        return number
-    except InvalidOperation:
-        raise InputError(where, repr(value), "a number") from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+        raise InputError(where, repr(value), "a number")
+    return Decimal(str(value))
 
 
 def _range(where: str, spec: Mapping[str, Any], whole: bool) -> tuple[Any, ...]:
@@ -162,7 +193,7 @@ def _range(where: str, spec: Mapping[str, Any], whole: bool) -> tuple[Any, ...]:
         raise InputError(where, f"{number} values", f"at most {MAX_AXIS}")
     if whole:
         return tuple(dict.fromkeys(round(value) if "num" in spec else _whole(where, value) for value in exact))
-    return tuple(float(value) for value in exact)
+    return tuple(float(value) + 0.0 for value in exact)  # + 0.0: no negative zero
 
 
 def _whole(where: str, value: Decimal) -> int:
@@ -188,7 +219,7 @@ def _axis(name: str, spec: Any) -> Axis:
         raise InputError(f"{where}.set", ", ".join(paths), "parameters of one kind")
     kind = kinds.pop()
     values: tuple[Any, ...]
-    if isinstance(spec, Mapping) and "values" not in spec:
+    if isinstance(spec, Mapping) and "values" not in spec:  # values given win over a range: they narrow it
         if kind not in (int, float):
             raise InputError(where, "a range", f"a list: {paths[0]} is no number")
         values = _range(where, spec, kind is int)
@@ -196,7 +227,7 @@ def _axis(name: str, spec: Any) -> Axis:
         given = spec["values"] if isinstance(spec, Mapping) else spec
         if not isinstance(given, list):
             raise InputError(where, repr(given), "a list of values, or a range")
-        values = tuple(float(v) if kind is float and isinstance(v, int) and not isinstance(v, bool) else v for v in given)
+        values = tuple(v + 0.0 if kind is float and isinstance(v, int | float) and not isinstance(v, bool) else v for v in given)
     if not values:
         raise InputError(where, "no values", "at least one")
     if len(set(map(repr, values))) < len(values):
@@ -229,17 +260,23 @@ def _paths(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _narrowed(axis: Axis, explicit: set[str], values: Mapping[str, Any], chosen: Mapping[str, str]) -> Axis:
-    """Let a key given on the command line fix an axis that would set it."""
+    """Let a key given on the command line fix an axis that would set it alone."""
     given = [path for path in axis.paths if path in explicit]
     if not given:
         return axis
     if len(axis.paths) > 1:
-        raise InputError(given[0], "a value", f"none: the axis {axis.name} sets it", f"narrow the axis with axes.{axis.name}.values=[...]")
+        raise InputError(given[0], "a value", f"none: the axis {axis.name} sets it", f"narrow the axis with +axes.{axis.name}.values=[...]")
     if axis.is_group:
         return Axis(axis.name, axis.paths, (chosen[axis.paths[0]],))
     value = _paths(values)[axis.paths[0]]
     kind = PARAMETERS[axis.paths[0]].kind
     return Axis(axis.name, axis.paths, (float(value) if kind is float and isinstance(value, int) else value,))
+
+
+def _with_followers(axis: Axis, follows: Mapping[str, str]) -> Axis:
+    """Let an axis also set what follows its parameters in a preset, such as rho_pf in channel=noise."""
+    more = tuple(path for path, leader in follows.items() if leader in axis.paths)
+    return Axis(axis.name, axis.paths + more, axis.values)
 
 
 def _target_se(values: Any) -> dict[str, float]:
@@ -250,7 +287,7 @@ def _target_se(values: Any) -> dict[str, float]:
     for name, value in values.items():
         if name not in VARIABLES:
             raise InputError(f"target_se.{name}", "an unknown variable", "one of " + ", ".join(VARIABLES))
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise InputError(f"target_se.{name}", repr(value), "a number above 0")
     return {name: float(value) for name, value in values.items()}
 
@@ -274,12 +311,18 @@ def load(overrides: Sequence[str]) -> Settings:
     """
     for override in overrides:
         if "=" not in override:
-            raise InputError(override, "an argument without =", "key=value", "see python -m sim --help")
-    values = _compose(overrides)
+            raise InputError(override or "''", "an argument without =", "key=value", "see python -m sim --help")
+    # A folder's name may hold anything, so it does not go through hydra's grammar.
+    folders = [o.partition("=")[2] for o in overrides if o.startswith("out=")]
+    overrides = [o for o in overrides if not o.startswith("out=")]
+    _check_overrides(overrides)
+    values, follows = _compose(overrides)
     explicit = _explicit(overrides)
     known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures", "presets"}
     if unknown := [key for key in values if key not in known]:
         raise _unknown(unknown[0])
+    if missing := [key for key in known if key not in values]:
+        raise InputError(missing[0], "nothing", "a value")
 
     choices = groups()
     chosen = {o.lstrip("+").split("=", 1)[0]: o.split("=", 1)[1] for o in overrides if o.lstrip("+").split("=", 1)[0] in choices}
@@ -290,8 +333,9 @@ def load(overrides: Sequence[str]) -> Settings:
             if path in taken:
                 raise InputError(f"axes.{axis.name}", f"{path}, which axis {taken[path]} sets too", "one axis per parameter")
             taken[path] = axis.name
-        if axis.name in ("round", "retired_count", "lane", "sum"):
-            raise InputError(f"axes.{axis.name}", "a name of the store's own", "another name", "give it with set: [...]")
+        if axis.name in RESERVED:
+            raise InputError(f"axes.{axis.name}", "a name that results use", "another name")
+    axes = tuple(_with_followers(axis, {path: leader for path, leader in follows.items() if path not in taken}) for axis in axes)
 
     group_axes = [axis for axis in axes if axis.is_group]
     bases = {}
@@ -300,11 +344,11 @@ def load(overrides: Sequence[str]) -> Settings:
         for axis, name in zip(group_axes, names, strict=True):
             if name not in choices[axis.paths[0]]:
                 raise InputError(axis.paths[0], repr(name), "one of " + ", ".join(choices[axis.paths[0]]))
-        merged = (
-            _compose([o for o in overrides if o.split("=")[0] not in GROUPS or o.split("=")[0] not in taken] + extra) if extra else values
-        )
+        merged = _compose([o for o in overrides if o.split("=")[0] not in taken] + extra)[0] if extra else values
         bases[names] = {group: merged[group] for group in GROUPS}
 
+    if not isinstance(values["baseline"], Mapping):
+        raise InputError("baseline", repr(values["baseline"]), "a mapping of parameters to values")
     baseline = _paths(values["baseline"])
     for path, value in baseline.items():
         if path not in PARAMETERS:
@@ -318,18 +362,25 @@ def load(overrides: Sequence[str]) -> Settings:
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
         raise InputError("seed", repr(seed), "a whole number from 0 to 2^32 - 1")
     name = values["name"]
-    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
-        raise InputError("name", repr(name), "letters, digits, dots and dashes")
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise InputError("name", repr(name), "letters, digits, dots and dashes, a letter or digit first")
     threads = _engine(values["engine"])
     sweep = Sweep(name, axes, bases, baseline, seed)
     sweep.check()
-    out = values["out"]
-    if out is not None and (not isinstance(out, (str, int, float)) or str(out) == ""):
+    target_se = _target_se(values["target_se"])
+    if target_se and values["max_runs"] < values["runs"]:
+        raise InputError("max_runs", values["max_runs"], f"at least runs = {values['runs']}")
+    sampled = [sweep.cell(index).policy for index in (tuple(0 for _ in axes), tuple(n - 1 for n in sweep.shape))]
+    if any(v.endswith("sampled") for v in target_se) and not all(p.sampled_eval or p.rollback.on for p in sampled):
+        name = next(v for v in target_se if v.endswith("sampled"))
+        raise InputError(f"target_se.{name}", "a variable that is not recorded", "one that is", "set policy.sampled_eval=true")
+    out = folders[-1] if folders else values["out"]
+    if out is not None and (not isinstance(out, str) or out == ""):
         raise InputError("out", repr(out), "a folder")
     return Settings(
         sweep=sweep,
         runs=values["runs"],
-        target_se=_target_se(values["target_se"]),
+        target_se=target_se,
         max_runs=values["max_runs"],
         backend=_named(values["backend"], "backend"),
         threads=threads,

@@ -11,11 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from sim.errors import InputError
-from sim.kernels.backends import Simulate
-from sim.store import Store
+from sim.kernels.backends import Backend
+from sim.store import Store, cell_rows
+from sim.sums import statistics
 from sim.sweep import Block, Sweep
 
 
@@ -37,9 +36,7 @@ def streams(sweep: Sweep, runs: Callable[[Block], int]) -> Iterator[Stream]:
                 yield Stream(lane, block, wanted)
 
 
-def play(
-    sweep: Sweep, store: Store, simulate: Simulate, stream: Stream, advance: Callable[[int, bool], None], stop: threading.Event
-) -> None:
+def play(sweep: Sweep, store: Store, backend: Backend, advance: Callable[[int, bool], None], stream: Stream, stop: threading.Event) -> None:
     """Play the tiles of a stream that are not in the store yet; keep each as soon as it is done.
 
     Parameters
@@ -63,10 +60,11 @@ def play(
     if done >= sweep.lane_runs(stream.lane, stream.runs) or stop.is_set():
         return
     tables, baseline = sweep.tables(stream.block)
-    for first_run, n_runs in sweep.tiles(stream.lane, done, stream.runs):
+    piece = max(1, sweep.tile_runs // backend.slowness)
+    for first_run, n_runs in sweep.tiles(stream.lane, done, stream.runs, piece):
         if stop.is_set():
             return
-        sums = simulate(sweep.layout, tables, baseline, sweep.seed, first_run, n_runs)
+        sums = backend.simulate(sweep.layout, tables, baseline, sweep.seed, first_run, n_runs)
         vectors = vectors + sums[: len(vectors)]
         store.write(stream.lane, stream.block, vectors)
         advance(len(vectors) * n_runs, True)
@@ -131,27 +129,32 @@ def _join(threads: list[threading.Thread]) -> None:
             thread.join(0.1)
 
 
-def wanted_runs(sweep: Sweep, store: Store, runs: int, target_se: dict[str, float], max_runs: int) -> Callable[[Block], int]:
-    """Return the runs each block still needs for standard errors at or below their targets in every cell.
+FEW_RUNS = 100  # a standard error of fewer is not believed
 
-    The error of a mean falls with the square root of the runs, so the next number follows from the present error; it is
-    raised at most eightfold at a time, since an error from few runs is itself uncertain.
+
+def rung(runs: int, done: int) -> int:
+    """Return the first step of the ladder runs, 1.5 runs, 2.25 runs, ... that is not below ``done``."""
+    step = runs
+    while step < done:
+        step = max(step + 1, step * 3 // 2)
+    return step
+
+
+def wanted_runs(sweep: Sweep, store: Store, runs: int, target_se: dict[str, float], max_runs: int) -> Callable[[Block], int]:
+    """Return the runs each block should have next for standard errors at or below their targets in every cell.
+
+    Errors are looked at only on the steps of a ladder that does not depend on what was found, so that a sweep which was
+    interrupted takes the same steps as one which was not.
     """
-    from sim.store import cell_rows
-    from sim.sums import statistics
 
     def wanted(block: Block) -> int:
         vectors = store.totals(block)
         done = int(vectors.reshape(-1, vectors.shape[-1])[0, 0])
-        if done < runs:
-            return runs
+        step = min(rung(runs, done), max(max_runs, runs))
+        if done < step:
+            return step
         values = statistics(sweep.layout, vectors, cell_rows(sweep, block))
-        need = 0.0
-        for name, target in target_se.items():
-            se = values[name].se
-            worst = float(np.nanmax(se)) if np.isfinite(se).any() else 0.0
-            if worst > target:
-                need = max(need, (worst / target) ** 2 * 1.02)
-        return min(max_runs, int(done * min(need, 8.0)) + 1) if need else done
+        met = done >= FEW_RUNS and not any((values[name].se > target).any() for name, target in target_se.items())
+        return done if met else max(done, min(rung(runs, done + 1), max_runs))
 
     return wanted

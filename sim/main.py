@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import io
+import shlex
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,8 @@ from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.config import Settings
+    from sim.kernels.backends import Backend
+    from sim.report import Progress
     from sim.store import Store
 
 HELP = """\
@@ -63,10 +68,13 @@ def help_text() -> str:
 
 def main(args: Sequence[str]) -> int:
     """Run the command; return its exit status: 0 done, 2 bad input, 130 stopped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter is no reason to fail
     try:
         return _main(list(args))
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("; ".join([f"error: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -102,76 +110,79 @@ def run(settings: Settings, overrides: Sequence[str]) -> int:
     """Play a sweep, store its results, print the table, draw the figures."""
     from sim import figures, report
     from sim.kernels.backends import backend
-    from sim.store import Store, open_result
+    from sim.store import Store
 
-    simulate = backend(settings.backend)
+    how = backend(settings.backend)
     figures.check(settings.figures)
-    command = " ".join(["python -m sim", *(_quoted(o) for o in overrides)])
+    command = shlex.join(["python", "-m", "sim", *overrides])
     store = Store(settings.out, settings.sweep)
     try:
         with report.Progress(settings.sweep.name) as progress:
             try:
-                began = time.perf_counter()
-                fresh = _play(settings, store, simulate, progress)
-                seconds = time.perf_counter() - began
+                fresh, seconds = _play(settings, store, how, progress)
             except KeyboardInterrupt:
                 print(f"stopped; finished tiles are kept. Continue with: {command}", file=sys.stderr)
                 return 130
-        if fresh or not store.complete:
-            store.finish(_provenance(settings, command, seconds, fresh))
+        data = _results(store, fresh, _provenance(settings, command, seconds, fresh))
     finally:
         store.close()
-    data = open_result(settings.out)
     report.table(data)
-    drawn = figures.draw(data, settings.out, settings.figures)
+    try:
+        drawn = figures.draw(data, settings.out, settings.figures)
+    except InputError as error:
+        error.add_note("the results are kept")
+        raise
     report.paths([settings.out / "result.zarr", *drawn], fresh, seconds)
     return 0
 
 
-def _play(settings: Settings, store: Store, simulate: Any, progress: Any) -> int:
-    """Play what is missing; return how many libraries were simulated."""
+def _results(store: Store, fresh: int, provenance: dict[str, Any]) -> Any:
+    """Return the results, worked out from the sums when they are new, unfinished or damaged."""
+    from sim.store import open_result
+
+    if not fresh and store.complete:
+        try:
+            return open_result(store.path)
+        except InputError:
+            pass  # the sums are whole, or playing would have failed
+    store.finish(provenance)
+    return open_result(store.path)
+
+
+def _play(settings: Settings, store: Store, how: Backend, progress: Progress) -> tuple[int, float]:
+    """Play what is missing; return how many libraries were simulated, and the seconds that took."""
     from sim.engines import Local, play, streams, wanted_runs
 
     sweep, engine = settings.sweep, Local(settings.threads)
-    fresh = 0
+    counts = {True: 0, False: 0}
+    lock = threading.Lock()
 
     def advance(libraries: int, new: bool) -> None:
-        nonlocal fresh
-        fresh += libraries if new else 0
+        with lock:
+            counts[new] += libraries
         progress.advance(libraries, new)
 
     if settings.backend == "numba":
         progress.note("compiling the kernel (once for this version)")
-        _compile(settings, simulate)
-    do = functools.partial(_stream, play, sweep, store, simulate, advance)
-    wanted: Callable[[Any], int] = lambda block: settings.runs  # noqa: E731
+        _compile(settings, how)
+    began = time.perf_counter()
+    do = functools.partial(play, sweep, store, how, advance)
     progress.start(sweep.size * settings.runs)
-    engine.run(streams(sweep, wanted), do)
+    engine.run(streams(sweep, lambda block: settings.runs), do)
     while settings.target_se:
-        before = fresh
-        wanted = wanted_runs(sweep, store, settings.runs, settings.target_se, settings.max_runs)
+        before = counts[True]
         progress.start(None, "more runs for target_se")
-        engine.run(streams(sweep, wanted), do)
-        if fresh == before:
+        engine.run(streams(sweep, wanted_runs(sweep, store, settings.runs, settings.target_se, settings.max_runs)), do)
+        if counts[True] == before:
             break
-    return fresh
+    return counts[True], time.perf_counter() - began
 
 
-def _stream(play: Any, sweep: Any, store: Store, simulate: Any, advance: Any, stream: Any, stop: Any) -> None:
-    play(sweep, store, simulate, stream, advance, stop)
-
-
-def _compile(settings: Settings, simulate: Any) -> None:
+def _compile(settings: Settings, how: Backend) -> None:
     """Have the kernel compiled, or loaded from its cache, before the clock of the progress bar starts."""
     sweep = settings.sweep
     block = next(sweep.blocks())
-    simulate(sweep.layout, *sweep.tables(block), sweep.seed, 0, 1)
-
-
-def _quoted(override: str) -> str:
-    import shlex
-
-    return shlex.quote(override)
+    how.simulate(sweep.layout, *sweep.tables(block), sweep.seed, 0, 1)
 
 
 def _provenance(settings: Settings, command: str, seconds: float, fresh: int) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def _expected(kind: type, metadata: Mapping[str, Any]) -> str:
     if metadata["choices"]:
         return "one of " + ", ".join(metadata["choices"])
     noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}[kind]
-    bounds = [f"{_BOUND_WORDS[k]} {v:g}" for k, v in metadata["bounds"].items()]
+    bounds = [f"{_BOUND_WORDS[k]} {v if isinstance(v, int) else format(v, 'g')}" for k, v in metadata["bounds"].items()]
     return " ".join([noun, " and ".join(bounds)]).strip()
 
 

@@ -30,7 +30,7 @@ from sim.errors import InputError
 from sim.sums import Statistic, statistics
 from sim.sweep import Block, Sweep, boxes, fit_box
 from sim.tables import CELL_DTYPE
-from sim.variables import HISTOGRAM_BINS, SERIES_VARIABLES, VARIABLES, Variable
+from sim.variables import HISTOGRAM_BINS, SERIES_VARIABLES, SUFFIXES, VARIABLES, Variable
 
 if TYPE_CHECKING:
     import xarray
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1  # of the layout of a store
 MODEL_VERSION = 1  # of the model: a change that changes any bit of any result changes this
 NAME = "result.zarr"
-REGION_CELLS = 4096  # cells finished, and chunks of the results written, at a time
+REGION_CELLS, REGION_BYTES = 4096, 2**27  # cells, and sums, worked out at a time: one chunk of the results
+LOADED_BYTES = 2**30  # results up to this size are read at once
+_CODECS: Any = [ZstdCodec(level=1), Crc32cCodec()]  # the checksum finds damaged bytes
 
 
 # ---------------------------------------------------------------- which sweep a store belongs to
@@ -53,6 +55,7 @@ def identity(sweep: Sweep) -> dict[str, Any]:
     return {
         "model_version": MODEL_VERSION,
         "seed": sweep.seed,
+        "order of axes": [axis.name for axis in sweep.axes],
         "axes": {axis.name: {"sets": list(axis.paths), "values": list(axis.values)} for axis in sweep.axes},
         "cells": {"/".join(names) or "all": dict(base) for names, base in sweep.bases.items()},
         "baseline": dict(sweep.baseline),
@@ -86,6 +89,12 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 # ---------------------------------------------------------------- errors
 
 
+_NO_FOLDER = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EINVAL,
+)  # fmt: skip
+
+
 @contextlib.contextmanager
 def _explained(path: Path, doing: str, reading: bool = True) -> Iterator[None]:
     """Turn what can go wrong with files into one line that says what to do; when ``reading``, wrong bytes as well."""
@@ -97,7 +106,7 @@ def _explained(path: Path, doing: str, reading: bool = True) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             todo = "free some and run the same command again: finished tiles are kept"
             raise InputError(str(path), "no space left", f"room for {doing}", todo) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        if error.errno in _NO_FOLDER:
             why = os.strerror(error.errno or 0).lower()
             raise InputError(str(path), why, f"a folder to use for {doing}", "choose another with out=...") from error
         raise InputError(str(path), f"{type(error).__name__}: {error}", doing, "try again") from error
@@ -167,7 +176,7 @@ class Store:
             chunks=(1, *sweep.block_shape, sweep.layout.size),
             dtype=np.int64,
             fill_value=0,
-            compressors=[ZstdCodec(level=1), Crc32cCodec()],
+            compressors=_CODECS,
             dimension_names=("lane", *(axis.name for axis in sweep.axes), "sum"),
         )
         os.rename(fresh, self.path)
@@ -225,7 +234,8 @@ class Store:
     def finish(self, provenance: Mapping[str, Any]) -> None:
         """Work out the results from the sums and write them, with units, names and provenance."""
         with _explained(self.path, "results", reading=False):
-            wall = float(self.root.attrs.get("wall_seconds", 0.0)) + float(provenance["wall_seconds"])  # type: ignore[arg-type]
+            before: Any = self.root.attrs.get("wall_seconds", 0.0)
+            wall = (before if isinstance(before, int | float) else 0.0) + provenance["wall_seconds"]
             self.root.attrs.update({**provenance, "wall_seconds": wall, "complete": False})
             _write_results(self.root, self.sweep, self.totals)
             self.root.attrs["complete"] = True
@@ -242,7 +252,7 @@ def _write_results(root: Any, sweep: Sweep, totals: Any) -> None:
     label = {"long_name": f"skills retired in a run; the last bin is {HISTOGRAM_BINS - 1} or more", "units": "skills"}
     _coordinate(root, "retired_count", np.arange(HISTOGRAM_BINS), label)
 
-    chunk = fit_box(sweep.shape, REGION_CELLS)
+    chunk = fit_box(sweep.shape, min(REGION_CELLS, REGION_BYTES // (8 * layout.size * sweep.lanes)))
     names = tuple(axis.name for axis in sweep.axes)
     arrays: dict[str, Any] = {}
 
@@ -254,16 +264,17 @@ def _write_results(root: Any, sweep: Sweep, totals: Any) -> None:
                 chunks=(*chunk, *(n for _, n in extra)),
                 dtype=dtype,
                 fill_value=np.nan if dtype is np.float64 else 0,
-                compressors=[ZstdCodec(level=1), Crc32cCodec()],
+                compressors=_CODECS,
                 dimension_names=(*names, *(d for d, _ in extra)),
                 attributes={"long_name": long_name, "units": units},
+                config={"write_empty_chunks": True},  # so that a chunk that is missing was lost
                 overwrite=True,
             )
         return arrays[name]
 
     def put(variable: Variable, statistic: Statistic, where: Any, extra: tuple[tuple[str, int], ...]) -> None:
-        parts = {"": "", "_sd": "standard deviation of a run: ", "_se": "standard error of the mean: "}
-        for (suffix, text), values in zip(parts.items(), (statistic.mean, statistic.sd, statistic.se), strict=True):
+        texts = ("", "standard deviation of a run: ", "standard error of the mean: ")
+        for suffix, text, values in zip(SUFFIXES, texts, (statistic.mean, statistic.sd, statistic.se), strict=True):
             array(variable.name + suffix, np.float64, text + variable.long_name, variable.units, extra)[where] = values
 
     for region in boxes(sweep.shape, chunk):
@@ -281,7 +292,16 @@ def _write_results(root: Any, sweep: Sweep, totals: Any) -> None:
 
 
 def _coordinate(root: Any, name: str, values: np.ndarray, attributes: Mapping[str, Any]) -> None:
-    root.create_array(name, data=values, chunks=values.shape, dimension_names=(name,), attributes=dict(attributes), overwrite=True)
+    root.create_array(
+        name,
+        data=values,
+        chunks=values.shape,
+        compressors=_CODECS,
+        dimension_names=(name,),
+        attributes=dict(attributes),
+        config={"write_empty_chunks": True},
+        overwrite=True,
+    )
 
 
 def cell_rows(sweep: Sweep, block: Block) -> np.ndarray:
@@ -348,8 +368,12 @@ def open_result(path: Path | str) -> xarray.Dataset:
         missing = [v for v in ("runs", *VARIABLES, *SERIES_VARIABLES) if v not in data]
         if missing:
             raise ValueError(f"variables missing: {', '.join(missing)}")
-        order = [v + suffix for v in (*VARIABLES, *SERIES_VARIABLES) for suffix in ("", "_sd", "_se")]
-        return data[["runs", *order, "retired_histogram"]]
+        order = [v + suffix for v in (*VARIABLES, *SERIES_VARIABLES) for suffix in SUFFIXES]
+        for name, array in zarr.open_group(store, mode="r", use_consolidated=False).arrays():
+            if array.nchunks_initialized < array.nchunks:
+                raise ValueError(f"a chunk of {name} is missing")
+        data = data[["runs", *order, "retired_histogram"]]
+        return data.load() if data.nbytes <= LOADED_BYTES else data
 
 
 def now() -> str:

@@ -189,8 +189,7 @@ class Sweep:
     def largest(self) -> tuple[int, int]:
         """Most rounds, and most trials of a run, that any cell can have (over values along each axis)."""
         rounds, tasks = 1, 1
-        for index in self._corners():
-            cell = self.cell(index)
+        for cell in (make(index) for index in self._corners() for make in (self.cell, self.baseline_cell)):
             rounds = max(rounds, cell.policy.rounds)
             tasks = max(tasks, cell.world.n_train + cell.world.n_eval)
         return rounds, rounds * tasks
@@ -233,12 +232,15 @@ class Sweep:
         whole, rest = divmod(runs, self.tile_runs * self.lanes)
         return whole * self.tile_runs + max(0, min(self.tile_runs, rest - lane * self.tile_runs))
 
-    def tiles(self, lane: int, done: int, runs: int) -> Iterator[tuple[int, int]]:
-        """Yield (first run, number of runs) of the tiles of a lane, from its ``done``-th run on, up to ``runs`` overall."""
+    def tiles(self, lane: int, done: int, runs: int, at_most: int = MAX_TILE_RUNS) -> Iterator[tuple[int, int]]:
+        """Yield (first run, number of runs) of the tiles of a lane, from its ``done``-th run on, up to ``runs`` overall.
+
+        A tile longer than ``at_most`` comes in pieces.
+        """
         last = self.lane_runs(lane, runs)
         while done < last:
             tile, inside = divmod(done, self.tile_runs)
-            n = min(self.tile_runs - inside, last - done)
+            n = min(self.tile_runs - inside, last - done, at_most)
             yield (tile * self.lanes + lane) * self.tile_runs + inside, n
             done += n
 

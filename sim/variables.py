@@ -124,3 +124,11 @@ SERIES_VARIABLES: Final = {
         Variable("observed_failures_by_round", "observed failures", "per round", "one", metric="observed_failures"),
     )
 }
+
+SUFFIXES: Final = ("", "_sd", "_se")  # mean, standard deviation of a run, standard error of the mean
+
+# Names that an axis cannot have: a store uses them.
+RESERVED: Final = frozenset(
+    [v + suffix for v in (*VARIABLES, *SERIES_VARIABLES) for suffix in SUFFIXES]
+    + ["runs", "retired_histogram", "round", "retired_count", "lane", "sum", "tiles"]
+)

@@ -91,5 +91,5 @@ def test_a_grid_of_a_million_cells_is_planned_without_making_them() -> None:
 def test_backends_give_the_same_sums(rounds: int) -> None:
     grid = sweep(Axis("rounds", ("policy.rounds",), (4, rounds + 4)), Q)
     tables, baseline = grid.tables(next(grid.blocks()))
-    results = [backend(name)(grid.layout, tables, baseline, 7, 100, 3) for name in ("numba", "reference")]
+    results = [backend(name).simulate(grid.layout, tables, baseline, 7, 100, 3) for name in ("numba", "reference")]
     np.testing.assert_array_equal(*results)

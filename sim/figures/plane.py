@@ -36,7 +36,8 @@ def draw(data: xarray.Dataset) -> Figure:
         rho_fp and rho_pf, and no others.
     """
     x, y = setting(data, FP), setting(data, PF)
-    assert x is not None and y is not None, "a plane needs both error rates"
+    assert x is not None, "a plane needs rho_fp"
+    assert y is not None, "a plane needs rho_pf"
     data = data.transpose(y, x, ...)
     pi = pi_tau(data)
     figure, panels = style.page(

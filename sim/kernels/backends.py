@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,10 +28,17 @@ def _reference(layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, 
     return from_records(layout, *reference.records(tables, seed, first_run, n_runs), baseline)
 
 
-BACKENDS: dict[str, Simulate] = {"numba": _numba, "reference": _reference}
+class Backend(NamedTuple):
+    """How to simulate, and how many times slower than the fastest: tiles are cut into as many pieces."""
+
+    simulate: Simulate
+    slowness: int
 
 
-def backend(name: str) -> Simulate:
+BACKENDS = {"numba": Backend(_numba, 1), "reference": Backend(_reference, 2**13)}
+
+
+def backend(name: str) -> Backend:
     """Return a backend by name.
 
     Raises

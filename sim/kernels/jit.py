@@ -48,6 +48,15 @@ def _cache_at(folder: Path) -> Iterator[None]:
         numba_config.CACHE_DIR = before
 
 
+def _usable(folder: Path) -> bool:
+    """Whether compiled code can be kept there. If not, none is: numba would fall back to a folder that can go stale."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        return False
+
+
 class _DistinctArrays(Compiler):  # type: ignore[misc]
     """numba's compiler, with a flag that ``njit`` does not offer: no two arrays among the arguments share memory.
 
@@ -79,5 +88,6 @@ def part(function: Callable[..., Any]) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: cached on disk, runs without the interpreter lock."""
-    with _cache_at(cache_dir()):
-        return _njit(nogil=True, cache=True, no_cfunc_wrapper=True, **_FLAGS)(function)
+    folder = cache_dir()
+    with _cache_at(folder):
+        return _njit(nogil=True, cache=_usable(folder), no_cfunc_wrapper=True, **_FLAGS)(function)
