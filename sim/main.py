@@ -120,10 +120,11 @@ def run(settings: Settings, overrides: Sequence[str]) -> int:
         with report.Progress(settings.sweep.name) as progress:
             try:
                 fresh, seconds = _play(settings, store, how, progress)
+                data = _results(store, fresh, _provenance(settings, command, seconds, fresh), progress)
             except KeyboardInterrupt:
+                progress.stop()
                 print(f"stopped; finished tiles are kept. Continue with: {command}", file=sys.stderr)
                 return 130
-        data = _results(store, fresh, _provenance(settings, command, seconds, fresh))
     finally:
         store.close()
     report.table(data)
@@ -136,7 +137,7 @@ def run(settings: Settings, overrides: Sequence[str]) -> int:
     return 0
 
 
-def _results(store: Store, fresh: int, provenance: dict[str, Any]) -> Any:
+def _results(store: Store, fresh: int, provenance: dict[str, Any], progress: Progress) -> Any:
     """Return the results, worked out from the sums when they are new, unfinished or damaged."""
     from sim.store import open_result
 
@@ -145,7 +146,8 @@ def _results(store: Store, fresh: int, provenance: dict[str, Any]) -> Any:
             return open_result(store.path)
         except InputError:
             pass  # the sums are whole, or playing would have failed
-    store.finish(provenance)
+    progress.start(store.sweep.size, "writing results", "cells")
+    store.finish(provenance, lambda cells: progress.advance(cells, True))
     return open_result(store.path)
 
 

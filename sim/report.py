@@ -34,7 +34,7 @@ class Progress:
             clock = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
             self.bar = Bar(*columns, rate, *clock, console=Console(stderr=True), transient=True)
             self.task = self.bar.add_task(title, total=None, rate="")
-        self.fresh, self.since = 0, 0.0
+        self.fresh, self.since, self.unit = 0, 0.0, ""
 
     def __enter__(self) -> Progress:
         if self.bar is not None:
@@ -42,6 +42,10 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar off the terminal."""
         if self.bar is not None:
             self.bar.stop()
 
@@ -50,25 +54,25 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.task, description=f"{self.title}: {text}")
 
-    def start(self, total: int | None, text: str = "") -> None:
+    def start(self, total: int | None, text: str = "", unit: str = "libraries") -> None:
         """Begin to count towards a total."""
         import time
 
         if self.bar is not None:
-            self.since, self.fresh = time.monotonic(), 0
+            self.since, self.fresh, self.unit = time.monotonic(), 0, unit
             description = f"{self.title}: {text}" if text else self.title
             self.bar.reset(self.task, total=total, description=description, rate="")
 
-    def advance(self, libraries: int, new: bool) -> None:
-        """Count libraries; only new ones count towards the rate."""
+    def advance(self, number: int, new: bool) -> None:
+        """Count; only what is new counts towards the rate."""
         import time
 
         if self.bar is None:
             return
         with self.lock:
-            self.fresh += libraries if new else 0
+            self.fresh += number if new else 0
             rate = self.fresh / max(time.monotonic() - self.since, 1e-9)
-            self.bar.update(self.task, advance=libraries, rate=f"{rate:,.0f} libraries/s" if self.fresh else "")
+            self.bar.update(self.task, advance=number, rate=f"{rate:,.0f} {self.unit}/s" if self.fresh else "")
 
 
 def _chosen(data: xarray.Dataset, axes: Sequence[str]) -> dict[str, list[int]]:

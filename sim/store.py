@@ -18,7 +18,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,17 +231,20 @@ class Store:
 
     # ------------------------------------------------------------ results
 
-    def finish(self, provenance: Mapping[str, Any]) -> None:
-        """Work out the results from the sums and write them, with units, names and provenance."""
+    def finish(self, provenance: Mapping[str, Any], advance: Callable[[int], None] = lambda cells: None) -> None:
+        """Work out the results from the sums and write them, with units, names and provenance.
+
+        ``advance`` is called with the number of cells whenever some are written.
+        """
         with _explained(self.path, "results", reading=False):
             before: Any = self.root.attrs.get("wall_seconds", 0.0)
             wall = (before if isinstance(before, int | float) else 0.0) + provenance["wall_seconds"]
             self.root.attrs.update({**provenance, "wall_seconds": wall, "complete": False})
-            _write_results(self.root, self.sweep, self.totals)
+            _write_results(self.root, self.sweep, self.totals, advance)
             self.root.attrs["complete"] = True
 
 
-def _write_results(root: Any, sweep: Sweep, totals: Any) -> None:
+def _write_results(root: Any, sweep: Sweep, totals: Callable[[Block], np.ndarray], advance: Callable[[int], None]) -> None:
     layout = sweep.layout
     for axis in sweep.axes:
         text = isinstance(axis.values[0], str)
@@ -289,6 +292,7 @@ def _write_results(root: Any, sweep: Sweep, totals: Any) -> None:
             put(variable, done[variable.name], where, ())
         for variable in SERIES_VARIABLES.values():
             put(variable, done[variable.name], where, (("round", layout.rounds),))
+        advance(parts["runs"].size)
 
 
 def _coordinate(root: Any, name: str, values: np.ndarray, attributes: Mapping[str, Any]) -> None:
