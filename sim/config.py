@@ -26,6 +26,7 @@ CONF = Path(__file__).resolve().parent / "conf"
 # What changes how a result is computed, but not which result: not part of the default folder's name.
 BUDGET = ("runs", "target_se", "max_runs", "backend", "engine", "out", "figures", "sweep", "name")
 MAX_AXIS = 100_000
+AXIS_KEYS = ("set", "values", "start", "stop", "step", "num", "log")
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,22 @@ class Settings:
 # ---------------------------------------------------------------- hydra
 
 
-def groups() -> dict[str, list[str]]:
-    """Return the choices of every config group."""
-    return {folder.name: sorted(f.stem for f in folder.glob("*.yaml")) for folder in sorted(CONF.iterdir()) if folder.is_dir()}
+def groups(more: Path | None = None) -> dict[str, dict[str, Path]]:
+    """Return the choices of every config group and their files; those of a folder of the user's own come on top."""
+    out: dict[str, dict[str, Path]] = {}
+    for root in [CONF, *([more] if more else [])]:
+        for folder in sorted(f for f in root.iterdir() if f.is_dir()):
+            if root == CONF or folder.name in out:
+                out.setdefault(folder.name, {}).update({f.stem: f for f in sorted(folder.glob("*.yaml"))})
+    return out
 
 
-def _compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def _check_folder(more: Path | None) -> None:
+    if more is not None and not more.is_dir():
+        raise InputError("--config-dir", str(more), "a folder with world/, sweep/ or other groups in it")
+
+
+def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the merged config as plain nested mappings, and which parameters follow which others.
 
     The config has the names of the presets it was made of under ``presets``. A parameter follows another when its value is
@@ -67,14 +78,15 @@ def _compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
 
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            config = compose("config", overrides=list(overrides), return_hydra_config=True)
+            searched = [f"hydra.searchpath=['file://{more.resolve()}']"] if more else []
+            config = compose("config", overrides=[*overrides, *searched], return_hydra_config=True)
         presets = OmegaConf.to_container(config.hydra.runtime.choices)
         OmegaConf.set_struct(config, False)
         del config["hydra"]
         raw = OmegaConf.to_container(config, resolve=False)
         values = OmegaConf.to_container(config, resolve=True)
     except Exception as error:  # hydra, omegaconf, yaml and antlr raise many types, ValueError among them
-        raise _explain(error, overrides) from error
+        raise _explain(error, overrides, more) from error
     assert isinstance(values, dict)
     assert isinstance(raw, dict)
     assert isinstance(presets, dict)
@@ -85,12 +97,12 @@ def _compose(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
     return {**values, "presets": {group: presets.get(group) for group in GROUPS}}, follows  # type: ignore[dict-item]
 
 
-def _explain(error: Exception, overrides: Sequence[str]) -> InputError:
+def _explain(error: Exception, overrides: Sequence[str], more: Path | None) -> InputError:
     """Turn hydra's words into got, expected, what to do."""
     text = str(error)
     if found := re.search(r"Could not find '([\w/]+)/([^'/]+)'", text):
         group, name = found.groups()
-        return InputError(group, repr(name), "one of " + ", ".join(groups().get(group, [])))
+        return InputError(group, repr(name), "one of " + ", ".join(groups(more).get(group, [])))
     if found := re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", text):
         key = found.group(1)
         if "is at" in text or "already" in text:
@@ -106,11 +118,11 @@ def _explain(error: Exception, overrides: Sequence[str]) -> InputError:
     return InputError("config", first, "a config that can be put together", "see python -m sim --help")
 
 
-def _check_overrides(overrides: Sequence[str]) -> None:
+def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
     """Refuse arguments that hydra cannot read, or whose preset does not exist, by name."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    parser, choices = OverridesParser.create(), groups()
+    parser, choices = OverridesParser.create(), groups(more)
     for override in overrides:
         try:
             parsed = parser.parse_override(override)
@@ -204,9 +216,8 @@ def _whole(where: str, value: Decimal) -> int:
 
 def _axis(name: str, spec: Any) -> Axis:
     where = f"axes.{name}"
-    keys = {"set", "values", "start", "stop", "step", "num", "log"}
-    if isinstance(spec, Mapping) and (unknown := [k for k in spec if k not in keys]):
-        raise InputError(f"{where}.{unknown[0]}", "an unknown key", "one of " + ", ".join(sorted(keys)))
+    if isinstance(spec, Mapping) and (unknown := [k for k in spec if k not in AXIS_KEYS]):
+        raise InputError(f"{where}.{unknown[0]}", "an unknown key", "one of " + ", ".join(AXIS_KEYS))
     if isinstance(spec, Mapping) and "set" in spec:
         chosen = [spec["set"]] if isinstance(spec["set"], str) else spec["set"]
         if not chosen or not isinstance(chosen, list):
@@ -219,7 +230,7 @@ def _axis(name: str, spec: Any) -> Axis:
         raise InputError(f"{where}.set", ", ".join(paths), "parameters of one kind")
     kind = kinds.pop()
     values: tuple[Any, ...]
-    if isinstance(spec, Mapping) and "values" not in spec:  # values given win over a range: they narrow it
+    if isinstance(spec, Mapping) and "values" not in spec:
         if kind not in (int, float):
             raise InputError(where, "a range", f"a list: {paths[0]} is no number")
         values = _range(where, spec, kind is int)
@@ -240,11 +251,13 @@ def _axis(name: str, spec: Any) -> Axis:
 
 def _axis_specs(specs: Any, prefix: str = "") -> dict[str, Any]:
     """Flatten {effect: {mean: [...]}} to {effect.mean: [...]}."""
+    if specs is None:
+        return {}
     if not isinstance(specs, Mapping):
         raise InputError("axes", repr(specs), "a mapping of names to values")
     out = {}
     for name, spec in specs.items():
-        nested = isinstance(spec, Mapping) and not ({"values", "start", "stop", "step", "num", "set"} & set(spec)) and spec
+        nested = isinstance(spec, Mapping) and not set(AXIS_KEYS) & set(spec) and spec
         out.update(_axis_specs(spec, f"{prefix}{name}.") if nested else {f"{prefix}{name}": spec})
     return out
 
@@ -301,8 +314,38 @@ def _folder(name: str, overrides: Sequence[str]) -> Path:
     return Path("outputs") / name / slug
 
 
-def load(overrides: Sequence[str]) -> Settings:
-    """Read the command line: hydra overrides.
+def _is_axis(override: str) -> bool:
+    return override.lstrip("+").startswith("axes.")
+
+
+def _override_axes(specs: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Replace or narrow axes as the command line says; hydra would merge a list into a range.
+
+    ``axes.NAME=[...]`` and ``axes.NAME={start: ...}`` replace the values of an axis and keep what it sets; ``axes.NAME.step=...``
+    changes one thing. Values win over a range, num over step and step over num, whichever comes last.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    specs = {name: {"values": spec} if isinstance(spec, list) else spec for name, spec in specs.items()}
+    for override in overrides:
+        parsed = OverridesParser.create().parse_override(override)
+        name = parsed.key_or_group.removeprefix("axes.")
+        value: Any = parsed.value()
+        head, _, leaf = name.rpartition(".")
+        if leaf in AXIS_KEYS and head:
+            name, value = head, {leaf: value}
+        new = dict(value) if isinstance(value, Mapping) else {"values": value}
+        old = specs.get(name, {})
+        if not isinstance(old, Mapping):
+            raise InputError(f"axes.{name}", repr(old), "a list of values, or a range")
+        clear = {"values": ("start", "stop", "step", "num", "log"), "step": ("num", "log"), "num": ("step",), "start": ("values",)}
+        gone = {key for leaf in new for key in clear.get(leaf, ())} | ({"values"} if {"stop", "step", "num"} & set(new) else set())
+        specs[name] = {**{k: v for k, v in old.items() if k not in gone}, **new}
+    return specs
+
+
+def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
+    """Read the command line: hydra overrides, and a folder of config files of the user's own.
 
     Raises
     ------
@@ -315,18 +358,21 @@ def load(overrides: Sequence[str]) -> Settings:
     # A folder's name may hold anything, so it does not go through hydra's grammar.
     folders = [o.partition("=")[2] for o in overrides if o.startswith("out=")]
     overrides = [o for o in overrides if not o.startswith("out=")]
-    _check_overrides(overrides)
-    values, follows = _compose(overrides)
-    explicit = _explicit(overrides)
+    _check_folder(more)
+    _check_overrides(overrides, more)
+    plain = [o for o in overrides if not _is_axis(o)]
+    values, follows = _compose(plain, more)
+    explicit = _explicit(plain)
     known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures", "presets"}
     if unknown := [key for key in values if key not in known]:
         raise _unknown(unknown[0])
     if missing := [key for key in known if key not in values]:
         raise InputError(missing[0], "nothing", "a value")
 
-    choices = groups()
+    choices = groups(more)
     chosen = {o.lstrip("+").split("=", 1)[0]: o.split("=", 1)[1] for o in overrides if o.lstrip("+").split("=", 1)[0] in choices}
-    axes = tuple(_narrowed(_axis(name, spec), explicit, values, chosen) for name, spec in _axis_specs(values["axes"]).items())
+    specs = _override_axes(_axis_specs(values["axes"]), [o for o in overrides if _is_axis(o)])
+    axes = tuple(_narrowed(_axis(name, spec), explicit, values, chosen) for name, spec in specs.items())
     taken: dict[str, str] = {}
     for axis in axes:
         for path in axis.paths:
@@ -344,7 +390,7 @@ def load(overrides: Sequence[str]) -> Settings:
         for axis, name in zip(group_axes, names, strict=True):
             if name not in choices[axis.paths[0]]:
                 raise InputError(axis.paths[0], repr(name), "one of " + ", ".join(choices[axis.paths[0]]))
-        merged = _compose([o for o in overrides if o.split("=")[0] not in taken] + extra)[0] if extra else values
+        merged = _compose([o for o in plain if o.split("=")[0] not in taken] + extra, more)[0] if extra else values
         bases[names] = {group: merged[group] for group in GROUPS}
 
     if not isinstance(values["baseline"], Mapping):
@@ -386,7 +432,7 @@ def load(overrides: Sequence[str]) -> Settings:
         threads=threads,
         out=_folder(name, overrides) if out is None else Path(str(out)).expanduser(),
         figures=_figures(values["figures"]),
-        resolved=values,
+        resolved={**values, "changed": [o for o in plain if o.split("=")[0].split(".")[0] in GROUPS and "." in o.split("=")[0]]},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import shlex
 import subprocess
 import sys
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 HELP = """\
 Simulate self-evolving skill libraries under a fallible judge.
 
-usage: python -m sim [+sweep=NAME] [key=value ...]
+usage: python -m sim [+sweep=NAME] [key=value ...] [--config-dir FOLDER]
 
   python -m sim                                     one point: the default world, policy and channel
   python -m sim +sweep=cliff                        a sweep: table, figures and result.zarr in outputs/cliff/default
   python -m sim +sweep=plane world=report_band_58 runs=100000
   python -m sim channel.rho_fp=0.3 policy.tau=0.2   another point
   python -m sim '+axes.rho_fp=[0,0.2,0.4]' '+axes.n_min={start:8,stop:64,step:8}'
-  python -m sim +sweep=cliff 'target_se={retired: 0.01}'
+  python -m sim +sweep=cliff 'target_se={retired: 0.05}'
   python -m sim.figures outputs/cliff/default       draw a stored result again
 
 The same command again continues where it stopped; more runs= adds to what is there.
@@ -41,18 +42,37 @@ options:
   --help       this page
   --cfg        print the config that a command would use, and stop
   --version    print the version
+  --config-dir FOLDER
+               also look for presets in FOLDER/world/*.yaml, FOLDER/sweep/*.yaml and so on
 
-keys:
+presets:
 """
 
 
-def help_text() -> str:
+def _about(file: Path) -> str:
+    """Return the first sentence of a preset's opening comment."""
+    comments = []
+    for line in file.read_text().splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith(("# @", "# python ")):
+            comments.append(line.lstrip("# "))
+    return re.split(r"(?<=[.:]) ", " ".join(comments))[0].rstrip(":")
+
+
+def help_text(more: Path | None = None) -> str:
     """Return the page that --help prints."""
     from sim.config import groups
     from sim.model import parameters
 
-    lines = [f"  {group + '=...':12} {', '.join(names)}" for group, names in groups().items() if group != "roles"]
+    lines = []
+    for group, files in groups(more).items():
+        if group != "roles":
+            key = "+sweep" if group == "sweep" else group
+            lines += [f"  {f'{key}={name}':24} {_about(file)}" for name, file in files.items()]
     lines += [
+        "",
+        "settings:",
         "  runs=N       libraries per cell",
         "  seed=N       key of all randomness",
         "  out=FOLDER   where the results go",
@@ -62,7 +82,9 @@ def help_text() -> str:
         "",
         "parameters (each can be an axis):",
     ]
-    lines += [f"  {p.path:30} {p.doc} [{p.unit}]" for p in parameters()]
+    for p in parameters():
+        unit = "" if p.unit in ("1", "probability") or p.expected.startswith("one of") else f" [{p.unit}]"
+        lines.append(f"  {p.path:30} {p.doc}{unit}: {p.expected}")
     return HELP + "\n".join(lines)
 
 
@@ -85,28 +107,37 @@ def main(args: Sequence[str]) -> int:
 
 
 def _main(args: list[str]) -> int:
+    more = None
+    for i, arg in enumerate(args):
+        if arg == "--config-dir" or arg.startswith("--config-dir="):
+            _, _, folder = arg.partition("=")
+            given = args[i : i + 1] if folder else args[i : i + 2]
+            if not folder and len(given) < 2:
+                raise InputError("--config-dir", "nothing", "a folder")
+            more, args = Path(folder or given[1]).expanduser(), args[:i] + args[i + len(given) :]
+            break
     flags = [a for a in args if a.startswith("-")]
     overrides = [a for a in args if not a.startswith("-")]
     if unknown := [f for f in flags if f not in ("--help", "-h", "--cfg", "--version")]:
-        raise InputError(unknown[0], "an unknown option", "--help, --cfg or --version")
+        raise InputError(unknown[0], "an unknown option", "--help, --cfg, --version or --config-dir")
     if {"--help", "-h"} & set(flags):
-        print(help_text())
+        print(help_text(more))
         return 0
     if "--version" in flags:
         print(f"halfblind {__version__}")
         return 0
     from sim.config import load
 
-    settings = load(overrides)
+    settings = load(overrides, more)
     if "--cfg" in flags:
         import yaml
 
         print(yaml.safe_dump(settings.resolved, sort_keys=False, default_flow_style=False), end="")
         return 0
-    return run(settings, overrides)
+    return run(settings, shlex.join(["python", "-m", "sim", *overrides, *(["--config-dir", str(more)] if more else [])]))
 
 
-def run(settings: Settings, overrides: Sequence[str]) -> int:
+def run(settings: Settings, command: str) -> int:
     """Play a sweep, store its results, print the table, draw the figures."""
     from sim import figures, report
     from sim.kernels.backends import backend
@@ -114,7 +145,6 @@ def run(settings: Settings, overrides: Sequence[str]) -> int:
 
     how = backend(settings.backend)
     figures.check(settings.figures)
-    command = shlex.join(["python", "-m", "sim", *overrides])
     store = Store(settings.out, settings.sweep)
     try:
         with report.Progress(settings.sweep.name) as progress:

@@ -146,7 +146,7 @@ class Router(_Group):
     recall: float = _rate("chance that an on-topic skill on the shelf is noticed")
     false_match: float = _rate("chance that one given off-topic skill looks applicable")
     mode: str = _param("how the router decides", choices=ROUTER_MODES, default="adjudicate")
-    top_hit_recall: float | None = _rate("recall by embedding similarity alone, in mode top_hit; null: recall", default=None)
+    top_hit_recall: float | None = _rate("recall by embedding similarity alone, in mode top_hit (null means recall)", default=None)
 
 
 @dataclass(frozen=True)
@@ -255,6 +255,7 @@ class Parameter:
     kind: type
     doc: str
     unit: str
+    expected: str
 
 
 def parameters(group: type = Cell, prefix: str = "") -> Iterator[Parameter]:
@@ -264,7 +265,7 @@ def parameters(group: type = Cell, prefix: str = "") -> Iterator[Parameter]:
         if dataclasses.is_dataclass(kind):
             yield from parameters(kind, path + ".")  # type: ignore[arg-type]
         else:
-            yield Parameter(path, kind, item.metadata["doc"], item.metadata["unit"])
+            yield Parameter(path, kind, item.metadata["doc"], item.metadata["unit"], _expected(kind, item.metadata))
 
 
 G = TypeVar("G")

@@ -14,8 +14,15 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray
 
-COLUMNS = ("synthesised", "retired", "evicted", "observed_failures", "tail_eval", "delta_clean")
+COLUMNS = ("retired", "wrongly_retired", "harmful_final", "synthesised", "evicted", "tail_eval", "lift", "delta_clean")
+LEGEND = {
+    "wrongly_retired": "wrongly_retired: retired though they help",
+    "harmful_final": "harmful_final: on the shelf at the end and hurting",
+    "lift": "lift: tail_eval against no skill",
+    "delta_clean": "delta_clean: tail_eval against a perfect judge",
+}
 MAX_ROWS = 30
+WIDE = 200  # columns of what is not a terminal
 
 
 class Progress:
@@ -92,38 +99,43 @@ def _chosen(data: xarray.Dataset, axes: Sequence[str]) -> dict[str, list[int]]:
 def _number(mean: float, se: float) -> str:
     if not np.isfinite(mean):
         return "-"
-    digits = 4 if not np.isfinite(se) or se == 0 else int(np.clip(1 - np.floor(np.log10(se)), 2, 5))
+    digits = 3 if not np.isfinite(se) or se == 0 else int(np.clip(-np.floor(np.log10(se)), 1, 5))
     text = f"{mean:.{digits}f}"
     return f"{text} ± {se:.{digits}f}" if np.isfinite(se) and se > 0 else text
 
 
 def table(data: xarray.Dataset) -> None:
-    """Print the main variables at a few cells of a result."""
+    """Print the main variables at a few cells of a result: as many columns as fit."""
     from rich.console import Console
     from rich.table import Table
 
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
     axes = [str(d) for d in data["runs"].dims]
     chosen = _chosen(data, axes)
     fixed = [a for a in axes if len(chosen[a]) == 1]
     shown = [a for a in axes if a not in fixed]
-    title = data.attrs["sweep"] + "".join(f", {a} = {data[a].values[chosen[a][0]]}" for a in fixed)
-    out = Table(title=title, title_justify="left", header_style="bold", caption_justify="left")
-    for axis in shown:
-        out.add_column(axis)
-    for name in COLUMNS:
-        out.add_column(name, justify="right")
+    rows = []
     for index in itertools.product(*(chosen[a] for a in axes)):
         at = dict(zip(axes, index, strict=True))
         cell = data.isel(at)
-        values = [_number(float(cell[name]), float(cell[name + "_se"])) for name in COLUMNS]
-        out.add_row(*(str(data[a].values[at[a]]) for a in shown), *values)
+        numbers = [_number(float(cell[name]), float(cell[name + "_se"])) for name in COLUMNS]
+        rows.append([*(str(data[a].values[at[a]]) for a in shown), *numbers])
+    widths = [3 + max(map(len, column)) for column in zip([*shown, *COLUMNS], *rows, strict=True)]
+    fit = max((n for n in range(len(widths) + 1) if sum(widths[:n]) < console.width), default=len(shown) + 1)
+
+    title = data.attrs["sweep"] + "".join(f", {a} = {data[a].values[chosen[a][0]]}" for a in fixed)
+    out = Table(title=title, title_justify="left", header_style="bold")
+    for name in [*shown, *COLUMNS][:fit]:
+        out.add_column(name, justify="left" if name in shown else "right")
+    for row in rows:
+        out.add_row(*row[:fit])
+    console.print(out)
     runs = data["runs"].values
     each = f"{runs.min():,}" if runs.min() == runs.max() else f"{runs.min():,} to {runs.max():,}"
-    out.caption = f"{runs.size:,} cells, {each} runs each, mean ± standard error" + (
-        "; some cells left out" if _left_out(data, chosen) else ""
-    )
-    width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False).print(out)
+    many = f"{runs.size:,} cells, {each} runs each" if runs.size > 1 else f"{each} runs"
+    left_out = "; some cells left out, all are in result.zarr" if _left_out(data, chosen) else ""
+    print(f"{many}, mean ± standard error{left_out}")
+    print("; ".join(LEGEND[name] for name in [*shown, *COLUMNS][:fit] if name in LEGEND))
 
 
 def _left_out(data: xarray.Dataset, chosen: dict[str, list[int]]) -> bool:

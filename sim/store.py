@@ -169,7 +169,13 @@ class Store:
         sweep, fresh = self.sweep, self.path.with_name(f"{NAME}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         root = zarr.create_group(fresh, zarr_format=3)
-        root.attrs.update({"schema_version": SCHEMA_VERSION, "complete": False, "sweep": sweep.name, "identity": identity(sweep)})
+        about: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "complete": 0,
+            "sweep": sweep.name,
+            "identity": json.dumps(identity(sweep)),
+        }
+        root.attrs.update(about)
         root.create_group("tiles").create_array(
             "sums",
             shape=(sweep.lanes, *sweep.shape, sweep.layout.size),
@@ -186,7 +192,7 @@ class Store:
             root = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
             attrs: dict[str, Any] = dict(root.attrs)
             _check_schema(self.path, attrs)
-            different = differences(attrs["identity"], identity(self.sweep))
+            different = differences(json.loads(attrs["identity"]), identity(self.sweep))
             if different:
                 more = f" and {len(different) - 4} more" if len(different) > 4 else ""
                 got = "results of another configuration: " + "; ".join(different[:4]) + more
@@ -221,7 +227,7 @@ class Store:
         with _explained(self.path, "its tiles", reading=False):
             with self._once:
                 if self.complete:  # results that lack these sums are no longer the results of this store
-                    self.root.attrs["complete"] = False
+                    self.root.attrs["complete"] = 0
             self.sums[(lane, *block.slices)] = vectors.reshape(*block.shape, -1)
 
     def totals(self, block: Block) -> np.ndarray:
@@ -239,9 +245,10 @@ class Store:
         with _explained(self.path, "results", reading=False):
             before: Any = self.root.attrs.get("wall_seconds", 0.0)
             wall = (before if isinstance(before, int | float) else 0.0) + provenance["wall_seconds"]
-            self.root.attrs.update({**provenance, "wall_seconds": wall, "complete": False})
+            config = json.dumps(provenance["config"])
+            self.root.attrs.update({**provenance, "config": config, "wall_seconds": wall, "complete": 0})
             _write_results(self.root, self.sweep, self.totals, advance)
-            self.root.attrs["complete"] = True
+            self.root.attrs["complete"] = 1
 
 
 def _write_results(root: Any, sweep: Sweep, totals: Callable[[Block], np.ndarray], advance: Callable[[int], None]) -> None:
@@ -377,6 +384,7 @@ def open_result(path: Path | str) -> xarray.Dataset:
             if array.nchunks_initialized < array.nchunks:
                 raise ValueError(f"a chunk of {name} is missing")
         data = data[["runs", *order, "retired_histogram"]]
+        data.attrs |= {name: json.loads(data.attrs[name]) for name in ("identity", "config")}
         return data.load() if data.nbytes <= LOADED_BYTES else data
 
 

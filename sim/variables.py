@@ -84,13 +84,13 @@ class Variable:
 VARIABLES: Final = {
     v.name: v
     for v in (
-        Variable("tail_eval", "eval over the last rounds (window)", "pass rate", "window"),
-        Variable("first_eval", "eval over the first rounds (window)", "pass rate", "window"),
+        Variable("tail_eval", "eval of the last rounds", "pass rate", "window"),
+        Variable("first_eval", "eval of the first rounds", "pass rate", "window"),
         Variable("peak_eval", "eval of the best round", "pass rate", "eval"),
         Variable("floor_eval", "eval with no skill", "pass rate", "eval"),
-        Variable("delta_clean", "tail eval against the clean cell", "pass rate", "window", metric="tail_eval", paired=True),
-        Variable("lift", "tail eval against no skill", "pass rate", "window"),
-        Variable("rolling_gain", "tail eval against first eval", "pass rate", "window"),
+        Variable("delta_clean", "eval of the last rounds, against a perfect judge", "pass rate", "window", metric="tail_eval", paired=True),
+        Variable("lift", "eval of the last rounds, against no skill", "pass rate", "window"),
+        Variable("rolling_gain", "eval of the last rounds, against the first", "pass rate", "window"),
         Variable("tail_sampled", "tail eval, one attempt per task", "pass rate", "window_sampled"),
         Variable("first_sampled", "first eval, one attempt per task", "pass rate", "window_sampled"),
         Variable("peak_sampled", "best round, one attempt per task", "pass rate", "sampled"),

@@ -13,6 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from sim.errors import InputError
+
 NEVER = -(2**31)
 
 
@@ -26,14 +28,28 @@ def retire_table(tau: float | str | Fraction, n_min: int, n_max: int) -> np.ndar
     n_min
         Trials below which nothing is retired.
     n_max
-        Most trials a skill can have.
+        Most trials a skill can have: train tasks per round x rounds. No test beyond them is possible.
 
     Returns
     -------
     numpy.ndarray
         int32, shape (n_max + 1,): floor(-tau * n) from n_min on, :data:`NEVER` before.
+
+    Raises
+    ------
+    InputError
+        tau is not a number in (-1, 1), n_min is below 1, or n_max is below 0 or above 2^31 - 1.
     """
-    exact = tau if isinstance(tau, Fraction) else Fraction(str(tau))
+    try:
+        exact = Fraction(str(tau))
+    except ValueError:
+        raise InputError("tau", repr(tau), "a number above -1 and below 1") from None
+    if not -1 < exact < 1:
+        raise InputError("tau", tau, "a number above -1 and below 1")
+    if n_min < 1:
+        raise InputError("n_min", n_min, "at least 1")
+    if not 0 <= n_max < 2**31:
+        raise InputError("n_max", n_max, "from 0 to 2^31 - 1")
     n = np.arange(n_max + 1, dtype=np.int64)
     if abs(exact.numerator) * (n_max + 1) < 2**62:
         bound = -exact.numerator * n // exact.denominator

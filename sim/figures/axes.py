@@ -223,6 +223,9 @@ def settings(data: xarray.Dataset) -> str:
         value = parameter(data, path)
         if value is not None and path not in shown and (value or path not in (FP, PF)):
             words.append(f"{short} = {text(value)}")
+    changed = [word for word in (_dig(data.attrs.get("config") or {}, "changed") or []) if word.startswith("world.")]
+    if changed:
+        words.append("changed: " + ", ".join(word.removeprefix("world.") for word in changed[:4]) + (" ..." if len(changed) > 4 else ""))
     if data.attrs.get("part"):
         words.append(f"drawn: {data.attrs['part']} combinations")
     return "  ·  ".join(words)

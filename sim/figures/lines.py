@@ -30,9 +30,12 @@ from sim.figures.axes import split as fix
 if TYPE_CHECKING:
     import xarray
 
-VARIABLES: Final = ("retired", "synthesised", "delta_clean")
+ROWS: Final = ("retired", "synthesised", "delta_clean")
+VARIABLES: Final = (*ROWS, "wrongly_retired", "tail_eval", "floor_eval")
 MAX_LINES: Final = 7
 MAX_COLUMNS: Final = 5
+WRONGLY: Final = (0, (1, 1.2))
+NO_SKILL: Final = (0, (5, 1.5, 1, 1.5))
 UNLIKE: Final = 6.0  # ranges of panels that differ by more than this factor get scales of their own
 
 
@@ -70,12 +73,13 @@ def draw(data: xarray.Dataset) -> Figure:
     Parameters
     ----------
     data
-        ``retired``, ``synthesised``, ``delta_clean`` and their ``_se`` over one axis of numbers, and up to one more that gives
-        the lines and one of names that gives the columns. The end of the governable rectangle is marked where there is one.
+        ``retired``, ``synthesised``, ``delta_clean``, their ``_se``, ``wrongly_retired`` and evals, over one axis of numbers,
+        and up to one more that gives the lines and one of names that gives the columns. The end of the governable rectangle is
+        marked where there is one.
     """
     x, lines, columns = roles(data)
     parts = [each(column, lines, MAX_LINES) for column in each(data, columns, MAX_COLUMNS)]
-    rows = len(VARIABLES)
+    rows = len(ROWS)
     wide = columns is None  # a single column lies on its side
     marked = any(threshold(part, x) is not None for column in parts for part in column)
     figure, panels = style.page(
@@ -89,7 +93,7 @@ def draw(data: xarray.Dataset) -> Figure:
         legend=_legend(parts[0], x, lines, marked),
     )
     panels = panels.T if wide else panels
-    for row, name in zip(panels, VARIABLES, strict=True):
+    for row, name in zip(panels, ROWS, strict=True):
         for ax, column in zip(row, parts, strict=True):
             _panel(ax, column, x, name)
         _scale(row, parts, name)
@@ -112,16 +116,25 @@ def _panel(ax: Axes, parts: list[xarray.Dataset], x: str, name: str) -> None:
     ax.grid(True)
     if name == "delta_clean":
         ax.axhline(0, color=style.GREY, linewidth=0.7, zorder=1)
+        ax.axhline(_no_skill(parts[0]), color=style.GREY, linewidth=1.2, linestyle=NO_SKILL, zorder=1)
     ends: dict[float, Any] = {}
     for i, part in enumerate(parts):
         look = style.line_style(i, len(parts))
         values = part[x].values
         style.band(ax, values, part[name].values, part[name + "_se"].values, look, len(values) <= 12)
+        if name == "retired":
+            ax.plot(values, part["wrongly_retired"].values, color=look["color"], linewidth=1.3, linestyle=WRONGLY, zorder=2.5)
         end = threshold(part, x)
         if end is not None:
             ends[end] = look["color"] if end not in ends else style.GREY  # one that several lines share is grey
     for end, colour in ends.items():
         ax.axvline(end, color=colour, linewidth=1.0, linestyle=(0, (3, 2)), alpha=0.9 if name == "retired" else 0.45, zorder=1.5)
+
+
+def _no_skill(part: xarray.Dataset) -> float:
+    """Return the eval with no skill, against that of a perfect judge: the same in every cell but for what the axis changes."""
+    clean = part["tail_eval"].values - part["delta_clean"].values
+    return float(np.nanmean(part["floor_eval"].values - clean)) if np.isfinite(clean).any() else 0.0
 
 
 def _scale(row: np.ndarray, parts: list[list[xarray.Dataset]], name: str) -> None:
@@ -144,6 +157,8 @@ def _scale(row: np.ndarray, parts: list[list[xarray.Dataset]], name: str) -> Non
 def _ends(part: xarray.Dataset, name: str) -> np.ndarray:
     """Return what the bands of a part reach, or its means where there is no error."""
     error = style.Z95 * np.nan_to_num(part[name + "_se"].values)
+    if name == "delta_clean":
+        return np.stack([part[name].values - error, part[name].values + error, np.full(error.shape, _no_skill(part))])
     return np.stack([part[name].values - error, part[name].values + error])
 
 
@@ -154,6 +169,7 @@ def _legend(parts: list[xarray.Dataset], x: str, lines: str | None, marked: bool
         handles = [
             Line2D([], [], label=short + text(part[lines].item()), **style.line_style(i, len(parts))) for i, part in enumerate(parts)
         ]
+    handles.append(Line2D([], [], color=style.GREY, linewidth=1.3, linestyle=WRONGLY, label="retired though it helps"))
     if marked:
         label = r"predicted threshold " + (r"$\pi_\tau=(1-\tau)/2$" if FP in sets(parts[0], x) else r"$1-\pi_\tau=(1+\tau)/2$")
         handles.append(Line2D([], [], color=style.GREY, linewidth=1.0, linestyle=(0, (3, 2)), label=label))
@@ -166,6 +182,7 @@ def _caption(data: xarray.Dataset, x: str, lines: str | None, marked: bool) -> s
         words.append(f"{MAX_LINES} of {data.sizes[lines]} values of {symbol(data, lines)} are drawn.")
     if lines is not None:
         words.append("Where lines coincide, the thinner lies on the wider.")
+    words.append("Dotted above: retired though the skill helps. Dash-dotted below: the eval with no skill.")
     if marked and FP in sets(data, x):
         words.append(r"Dashed, in the colour of its line: $\pi_\tau$, past which the curator is blind, given enough trials.")
     elif marked:

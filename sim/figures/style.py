@@ -239,7 +239,7 @@ def colour_bar(figure: Figure, mesh: Any, panels: Any, label: str = "") -> None:
     bar.locator = MaxNLocator(5)
     bar.update_ticks()
     if label:
-        bar.set_label(label, fontsize=8)
+        bar.ax.set_title(label, fontsize=7.5, loc="left", pad=4)  # beside the bar it would read as the next panel's
 
 
 # ---------------------------------------------------------------- saving
