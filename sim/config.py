@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import itertools
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,9 @@ def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any
 def _explain(error: Exception, overrides: Sequence[str], more: Path | None) -> InputError:
     """Turn hydra's words into got, expected, what to do."""
     text = str(error)
+    if mark := getattr(error, "problem_mark", None):
+        got = f"{getattr(error, 'problem', 'a mistake')} in line {mark.line + 1}"
+        return InputError(str(getattr(mark, "name", "config file")), got, "YAML", "mend the file")
     if found := re.search(r"Could not find '([\w/]+)/([^'/]+)'", text):
         group, name = found.groups()
         return InputError(group, repr(name), "one of " + ", ".join(groups(more).get(group, [])))
@@ -136,6 +140,8 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
             raise InputError(override, "a key taken away", "key=value", "every key has a value")
         if key.split(".")[0] == "hydra":
             raise InputError(key, "a setting of hydra", "a key of halfblind", "see python -m sim --help")
+        if key.split(".")[0] in ("presets", "roles", "changed"):
+            raise _unknown(key)
         if key in choices:
             if value not in choices[key]:
                 raise InputError(key, repr(value), "one of " + ", ".join(choices[key]))
@@ -146,7 +152,7 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
 def _unknown(key: str) -> InputError:
     known = [*PARAMETERS, "runs", "seed", "backend", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures", *GROUPS]
     short = {path.rsplit(".", 1)[-1]: path for path in PARAMETERS}
-    close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.5)]
+    close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.6)]
     if key.startswith("target_se."):
         return InputError(key, "a key of target_se", f"target_se={{{key.partition('.')[2]}: ERROR}}")
     near = " or ".join(dict.fromkeys(m for m in close if m != key)) or "one listed by python -m sim --help"
@@ -174,6 +180,14 @@ def _resolve(name: str) -> tuple[str, ...]:
     raise InputError(f"axes.{name}", "no such parameter", " or ".join(dict.fromkeys(close)) or "a parameter", "or name it under set: [...]")
 
 
+def _meant(name: str) -> str | None:
+    """Return the parameter or group of this name, if there is exactly one."""
+    try:
+        return _resolve(name)[0]
+    except InputError:
+        return None
+
+
 def _decimal(where: str, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
         raise InputError(where, repr(value), "a number")
@@ -186,6 +200,8 @@ def _range(where: str, spec: Mapping[str, Any], whole: bool) -> tuple[Any, ...]:
     if missing or ("step" in spec) == ("num" in spec):
         raise InputError(where, f"keys {', '.join(spec)}", "values: [...], or start, stop and step, or start, stop and num (and log)")
     start, stop = _decimal(f"{where}.start", spec["start"]), _decimal(f"{where}.stop", spec["stop"])
+    if not isinstance(spec.get("log", False), bool):
+        raise InputError(f"{where}.log", repr(spec["log"]), "true or false")
     if "step" in spec:
         step = _decimal(f"{where}.step", spec["step"])
         if step == 0 or (stop - start) / step < 0:
@@ -356,7 +372,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         if "=" not in override:
             raise InputError(override or "''", "an argument without =", "key=value", "see python -m sim --help")
     # A folder's name may hold anything, so it does not go through hydra's grammar.
-    folders = [o.partition("=")[2] for o in overrides if o.startswith("out=")]
+    folders: list[str | None] = [None if o == "out=null" else o.partition("=")[2] for o in overrides if o.startswith("out=")]
     overrides = [o for o in overrides if not o.startswith("out=")]
     _check_folder(more)
     _check_overrides(overrides, more)
@@ -364,6 +380,8 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     values, follows = _compose(plain, more)
     explicit = _explicit(plain)
     known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures", "presets"}
+    if "sweep" in values:
+        raise InputError("sweep", "a file whose keys are not at the top", "# @package _global_ as its first line")
     if unknown := [key for key in values if key not in known]:
         raise _unknown(unknown[0])
     if missing := [key for key in known if key not in values]:
@@ -381,6 +399,10 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
             taken[path] = axis.name
         if axis.name in RESERVED:
             raise InputError(f"axes.{axis.name}", "a name that results use", "another name")
+        if not re.fullmatch(r"[A-Za-z_][\w.-]*", axis.name):
+            raise InputError(f"axes.{axis.name}", "an axis of this name", "letters, digits, dots and dashes, a letter first")
+        if (own := _meant(axis.name)) and own not in axis.paths:
+            raise InputError(f"axes.{axis.name}", f"an axis of this name that sets {', '.join(axis.paths)}", f"one that sets {own}")
     axes = tuple(_with_followers(axis, {path: leader for path, leader in follows.items() if path not in taken}) for axis in axes)
 
     group_axes = [axis for axis in axes if axis.is_group]
@@ -430,7 +452,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         max_runs=values["max_runs"],
         backend=_named(values["backend"], "backend"),
         threads=threads,
-        out=_folder(name, overrides) if out is None else Path(str(out)).expanduser(),
+        out=_folder(name, overrides) if out is None else Path(os.path.expanduser(str(out))),
         figures=_figures(values["figures"]),
         resolved={**values, "changed": [o for o in plain if o.split("=")[0].split(".")[0] in GROUPS and "." in o.split("=")[0]]},
     )

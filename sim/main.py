@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import io
+import os
 import re
 import shlex
 import subprocess
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim import __version__
 from sim.errors import InputError
+from sim.report import guarded
 
 if TYPE_CHECKING:
     from sim.config import Settings
@@ -90,20 +91,7 @@ def help_text(more: Path | None = None) -> str:
 
 def main(args: Sequence[str]) -> int:
     """Run the command; return its exit status: 0 done, 2 bad input, 130 stopped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter is no reason to fail
-    try:
-        return _main(list(args))
-    except InputError as error:
-        print("; ".join([f"error: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 141
+    return guarded(_main, args)
 
 
 def _main(args: list[str]) -> int:
@@ -148,23 +136,31 @@ def run(settings: Settings, command: str) -> int:
     store = Store(settings.out, settings.sweep)
     try:
         with report.Progress(settings.sweep.name) as progress:
-            try:
-                fresh, seconds = _play(settings, store, how, progress)
-                data = _results(store, fresh, _provenance(settings, command, seconds, fresh), progress)
-            except KeyboardInterrupt:
-                progress.stop()
-                print(f"stopped; finished tiles are kept. Continue with: {command}", file=sys.stderr)
-                return 130
+            fresh, seconds = _play(settings, store, how, progress)
+            data = _results(store, fresh, _provenance(settings, command, seconds, fresh), progress)
+            if int(data["runs"].min()) < settings.runs:
+                todo = "run the same command again"
+                raise InputError(str(store.path), "fewer runs than were played", f"{settings.runs} in every cell", todo)
+            progress.note("drawing")
+            drawn = _drawn(settings, data)
+    except KeyboardInterrupt:
+        print(f"stopped; finished tiles are kept. Continue with: {command}", file=sys.stderr)
+        return 130
     finally:
         store.close()
     report.table(data)
+    report.paths([settings.out / "result.zarr", *drawn], fresh, seconds)
+    return 0
+
+
+def _drawn(settings: Settings, data: Any) -> list[Path]:
+    from sim import figures
+
     try:
-        drawn = figures.draw(data, settings.out, settings.figures)
+        return figures.draw(data, settings.out, settings.figures)
     except InputError as error:
         error.add_note("the results are kept")
         raise
-    report.paths([settings.out / "result.zarr", *drawn], fresh, seconds)
-    return 0
 
 
 def _results(store: Store, fresh: int, provenance: dict[str, Any], progress: Progress) -> Any:
@@ -196,7 +192,7 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
 
     if settings.backend == "numba":
         progress.note("compiling the kernel (once for this version)")
-        _compile(settings, how)
+        _compile(settings, how, progress)
     began = time.perf_counter()
     do = functools.partial(play, sweep, store, how, advance)
     progress.start(sweep.size * settings.runs)
@@ -210,11 +206,33 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
     return counts[True], time.perf_counter() - began
 
 
-def _compile(settings: Settings, how: Backend) -> None:
-    """Have the kernel compiled, or loaded from its cache, before the clock of the progress bar starts."""
+def _compile(settings: Settings, how: Backend, progress: Progress) -> None:
+    """Have the kernel compiled, or loaded from its cache, before the clock of the progress bar starts.
+
+    It happens on a thread of its own, because compilers do not survive a KeyboardInterrupt. When one comes, nothing has been
+    computed yet, and the process ends without waiting for the compiler.
+    """
     sweep = settings.sweep
     block = next(sweep.blocks())
-    how.simulate(sweep.layout, *sweep.tables(block), sweep.seed, 0, 1)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            how.simulate(sweep.layout, *sweep.tables(block), sweep.seed, 0, 1)
+        except BaseException as error:  # handed to the caller below
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.05)
+    except KeyboardInterrupt:
+        progress.__exit__()
+        print("stopped before anything was simulated", file=sys.stderr, flush=True)
+        os._exit(130)
+    if errors:
+        raise errors[0]
 
 
 def _provenance(settings: Settings, command: str, seconds: float, fresh: int) -> dict[str, Any]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import math
+import os
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from sim.errors import InputError
 
 if TYPE_CHECKING:
     import xarray
@@ -25,23 +29,60 @@ MAX_ROWS = 30
 WIDE = 200  # columns of what is not a terminal
 
 
+def ready_streams() -> None:
+    """Make standard output and error fit to print to: present, and not failing at a letter the terminal cannot show."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the rest of the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def guarded(command: Callable[[list[str]], int], args: Sequence[str]) -> int:
+    """Run a command; return its exit status: its own, 2 for bad input, 130 when stopped.
+
+    Bad input is one line on standard error. So is output that cannot be written.
+    """
+    ready_streams()
+    try:
+        status = command(list(args))
+        sys.stdout.flush()
+    except InputError as error:
+        print("; ".join([f"error: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that nothing fails once more at exit
+        return 141
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        print(f"error: output: got {os.strerror(error.errno or 0).lower()}, expected to be able to print", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 2
+    return status
+
+
 class Progress:
     """A bar with rate and time left, when standard error is a terminal; silence otherwise."""
 
     def __init__(self, title: str) -> None:
         self.title, self.lock = title, threading.Lock()
         self.bar: Any = None
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn
             from rich.progress import Progress as Bar
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-            rate = TextColumn("{task.fields[rate]}")
-            clock = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-            self.bar = Bar(*columns, rate, *clock, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task(title, total=None, rate="")
-        self.fresh, self.since, self.unit = 0, 0.0, ""
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[state]}"))
+            self.bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task(title, total=None, state="")
+        self.total: int | None = None
+        self.done = self.fresh = 0
+        self.since, self.unit = 0.0, ""
 
     def __enter__(self) -> Progress:
         if self.bar is not None:
@@ -49,37 +90,36 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Take the bar off the terminal."""
         if self.bar is not None:
             self.bar.stop()
 
     def note(self, text: str) -> None:
-        """Say what is going on before anything can be counted."""
+        """Say what is going on where nothing can be counted."""
         if self.bar is not None:
-            self.bar.update(self.task, description=f"{self.title}: {text}")
+            self.bar.update(self.task, description=f"{self.title}: {text}", total=None, completed=0, state="")
 
     def start(self, total: int | None, text: str = "", unit: str = "libraries") -> None:
         """Begin to count towards a total."""
-        import time
-
+        self.total, self.done, self.fresh, self.since, self.unit = total, 0, 0, time.monotonic(), unit
         if self.bar is not None:
-            self.since, self.fresh, self.unit = time.monotonic(), 0, unit
             description = f"{self.title}: {text}" if text else self.title
-            self.bar.reset(self.task, total=total, description=description, rate="")
+            self.bar.update(self.task, description=description, total=total, completed=0, state="")
 
     def advance(self, number: int, new: bool) -> None:
-        """Count; only what is new counts towards the rate."""
-        import time
-
+        """Count; only what is new tells the rate, and the rate the time left."""
         if self.bar is None:
             return
         with self.lock:
+            self.done += number
             self.fresh += number if new else 0
-            rate = self.fresh / max(time.monotonic() - self.since, 1e-9)
-            self.bar.update(self.task, advance=number, rate=f"{rate:,.0f} {self.unit}/s" if self.fresh else "")
+            state = ""
+            if self.fresh:
+                rate = self.fresh / max(time.monotonic() - self.since, 1e-9)
+                state = f"{rate:,.0f} {self.unit}/s"
+                if self.total:
+                    left = max(0, round((self.total - self.done) / rate))
+                    state = f"{100 * self.done / self.total:3.0f} %  {state}  {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+            self.bar.update(self.task, completed=self.done, state=state)
 
 
 def _chosen(data: xarray.Dataset, axes: Sequence[str]) -> dict[str, list[int]]:
@@ -97,11 +137,12 @@ def _chosen(data: xarray.Dataset, axes: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _number(mean: float, se: float) -> str:
-    if not np.isfinite(mean):
+    if not math.isfinite(mean):
         return "-"
-    digits = 3 if not np.isfinite(se) or se == 0 else int(np.clip(-np.floor(np.log10(se)), 1, 5))
+    digits = 3 if not math.isfinite(se) or se == 0 else min(5, max(1, -math.floor(math.log10(se))))
     text = f"{mean:.{digits}f}"
-    return f"{text} ± {se:.{digits}f}" if np.isfinite(se) and se > 0 else text
+    text = text.removeprefix("-") if float(text) == 0 else text
+    return f"{text} ± {se:.{digits}f}" if math.isfinite(se) and se > 0 else text
 
 
 def table(data: xarray.Dataset) -> None:

@@ -203,8 +203,15 @@ class Store:
             if tuple(sums.shape) != (self.sweep.lanes, *self.sweep.shape, self.sweep.layout.size):
                 raise ValueError(f"sums have shape {sums.shape}")
             self.sums: Any = sums
+            self._place = _place(self.path)
             for leftover in self.path.glob("tiles/sums/c/**/*.partial"):
                 leftover.unlink(missing_ok=True)
+
+    def _check_place(self) -> None:
+        """Refuse to write when the store is no longer where it was: zarr would quietly begin a new one there."""
+        if _place(self.path) != self._place:
+            todo = "put it back and run the same command again: finished tiles are kept in it"
+            raise InputError(str(self.path), "a store that was moved or removed while the sweep ran", "it to stay", todo)
 
     @property
     def complete(self) -> bool:
@@ -225,6 +232,7 @@ class Store:
         whole = (a % b == 0 for a, b in zip(block.start, self.sweep.block_shape, strict=True))
         assert all(whole), "a tile must be a whole chunk"
         with _explained(self.path, "its tiles", reading=False):
+            self._check_place()
             with self._once:
                 if self.complete:  # results that lack these sums are no longer the results of this store
                     self.root.attrs["complete"] = 0
@@ -243,12 +251,21 @@ class Store:
         ``advance`` is called with the number of cells whenever some are written.
         """
         with _explained(self.path, "results", reading=False):
+            self._check_place()
             before: Any = self.root.attrs.get("wall_seconds", 0.0)
             wall = (before if isinstance(before, int | float) else 0.0) + provenance["wall_seconds"]
             config = json.dumps(provenance["config"])
             self.root.attrs.update({**provenance, "config": config, "wall_seconds": wall, "complete": 0})
             _write_results(self.root, self.sweep, self.totals, advance)
             self.root.attrs["complete"] = 1
+
+
+def _place(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _write_results(root: Any, sweep: Sweep, totals: Callable[[Block], np.ndarray], advance: Callable[[int], None]) -> None:
@@ -315,15 +332,22 @@ def _coordinate(root: Any, name: str, values: np.ndarray, attributes: Mapping[st
     )
 
 
+_SIZES = {"world.n_train", "world.n_eval", "policy.rounds", "policy.window", "policy.sampled_eval", "policy.rollback.on"}
+
+
 def cell_rows(sweep: Sweep, block: Block) -> np.ndarray:
     """Return what :func:`sim.sums.statistics` needs to know of each cell: CELL_DTYPE, shape of the box."""
     rows = np.zeros(block.shape, CELL_DTYPE)
+    matters = [axis.is_group or bool(_SIZES & set(axis.paths)) for axis in sweep.axes]
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
     for index in block:
-        cell = sweep.cell(index)
+        key = tuple(i if m else 0 for i, m in zip(index, matters, strict=True))
+        if key not in known:
+            world, policy = sweep.cell(key).world, sweep.cell(key).policy
+            known[key] = (world.n_train, world.n_eval, policy.rounds, policy.window, policy.sampled_eval or policy.rollback.on)
         at = tuple(i - a for i, a in zip(index, block.start, strict=True))
-        rows["n_train"][at], rows["n_eval"][at] = cell.world.n_train, cell.world.n_eval
-        rows["rounds"][at], rows["window"][at] = cell.policy.rounds, cell.policy.window
-        rows["sampled"][at] = cell.policy.sampled_eval or cell.policy.rollback.on
+        for name, value in zip(("n_train", "n_eval", "rounds", "window", "sampled"), known[key], strict=True):
+            rows[name][at] = value
     return rows
 
 

@@ -130,5 +130,5 @@ SUFFIXES: Final = ("", "_sd", "_se")  # mean, standard deviation of a run, stand
 # Names that an axis cannot have: a store uses them.
 RESERVED: Final = frozenset(
     [v + suffix for v in (*VARIABLES, *SERIES_VARIABLES) for suffix in SUFFIXES]
-    + ["runs", "retired_histogram", "round", "retired_count", "lane", "sum", "tiles"]
+    + ["runs", "retired_histogram", "round", "retired_count", "lane", "sum", "tiles", "zarr.json"]
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from sim.errors import InputError
+from sim.report import Progress, guarded
 
 HELP = """\
 Draw figures of stored results as PNG and SVG.
@@ -32,17 +34,7 @@ def help_text() -> str:
 
 def main(args: Sequence[str]) -> int:
     """Run the command; return its exit status: 0 done, 2 bad input, 130 stopped."""
-    try:
-        return _main(list(args))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 141
+    return guarded(_main, args)
 
 
 def parse(args: Sequence[str]) -> tuple[list[Path], list[str] | None, Path | None]:
@@ -65,11 +57,11 @@ def parse(args: Sequence[str]) -> tuple[list[Path], list[str] | None, Path | Non
         if equals and key == "figures":
             names = [*(names or []), *(n.strip(" \"'") for n in value.strip("[] ").split(",") if n.strip(" \"'"))]
         elif equals and key == "out":
-            out = Path(value).expanduser()
+            out = Path(os.path.expanduser(value))
         elif equals and "/" not in key and not Path(arg).exists():
             raise InputError(key, "an unknown key", "figures or out")
         else:
-            paths.append(Path(arg).expanduser())
+            paths.append(Path(os.path.expanduser(arg)))
     if not paths:
         raise InputError("PATH", "none", "the folder of a result", "see python -m sim.figures --help")
     return paths, names, out
@@ -93,7 +85,9 @@ def _main(args: list[str]) -> int:
         if folder in folders:
             raise InputError("PATH", f"two results whose figures go to {folder}", "results in folders of different names")
         folders.append(folder)
-        for written in figures.draw(data, folder, names):
+        with Progress("drawing"):
+            drawn = figures.draw(data, folder, names)
+        for written in drawn:
             print(written)
     return 0
 

@@ -170,7 +170,7 @@ def text(value: Any) -> str:
     """Return a value of an axis as a reader would write it."""
     if isinstance(value, bool | np.bool_):
         return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, int | float | np.number) else str(value)
+    return f"{value:.4g}" if isinstance(value, int | float | np.number) else str(value)
 
 
 def symbol(data: xarray.Dataset, name: str) -> str:

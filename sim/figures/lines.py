@@ -165,7 +165,7 @@ def _ends(part: xarray.Dataset, name: str) -> np.ndarray:
 def _legend(parts: list[xarray.Dataset], x: str, lines: str | None, marked: bool) -> list[Line2D]:
     handles = []
     if lines is not None:
-        short = f"{symbol(parts[0], lines)} = " if parts[0][lines].dtype.kind in "fiu" else ""
+        short = "" if sets(parts[0], lines)[0] in ("world", "policy", "channel") else f"{symbol(parts[0], lines)} = "
         handles = [
             Line2D([], [], label=short + text(part[lines].item()), **style.line_style(i, len(parts))) for i, part in enumerate(parts)
         ]

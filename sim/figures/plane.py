@@ -90,8 +90,8 @@ def _regions(ax: Axes, pi: float | None, names: bool, dark: bool) -> None:
     if inside_y:
         ax.plot([left, min(right, pi)], [1 - pi, 1 - pi], scalex=False, scaley=False, **look)
         ax.plot([min(right, pi), right], [1 - pi, 1 - pi], scalex=False, scaley=False, **{**look, "linewidth": 0.8})
-    if not names:
-        return
+    if not names or "log" in (ax.get_xscale(), ax.get_yscale()):
+        return  # on a log scale the regions have no room for names
     label = {"textcoords": "offset points", "va": "bottom", "fontsize": 8.5}
     if inside_x:
         top: dict[str, Any] = {**label, "xycoords": ("data", "axes fraction"), "ha": "center"}

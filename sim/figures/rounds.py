@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from sim.figures import style
-from sim.figures.axes import axes, each, rate_axis, settings, symbol, text, variable_label
+from sim.figures.axes import axes, each, rate_axis, sets, settings, symbol, text, variable_label
 from sim.figures.axes import split as fix
 
 if TYPE_CHECKING:
@@ -48,11 +48,12 @@ def draw(data: xarray.Dataset) -> Figure:
     axis = lines_axis(data)
     parts = each(data, axis, MAX_LINES)
     caption = "Lines: means over runs. Bands: ±1.96 standard errors; where none shows, it is thinner than the line."
+    caption += " No skill is written in the last round."
     if axis is not None and len(parts) < data.sizes[axis]:
         caption += f" {len(parts)} of {data.sizes[axis]} values of {symbol(data, axis)} are drawn."
     handles = []
     if axis is not None:
-        short = f"{symbol(data, axis)} = " if data[axis].dtype.kind in "fiu" else ""
+        short = "" if sets(data, axis)[0] in ("world", "policy", "channel") else f"{symbol(data, axis)} = "
         looks = [style.line_style(i, len(parts)) for i in range(len(parts))]
         handles = [Line2D([], [], label=short + text(p[axis].item()), **look) for p, look in zip(parts, looks, strict=True)]
     figure, panels = style.page(

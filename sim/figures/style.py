@@ -108,7 +108,9 @@ def page(
         Its axes, shape (rows, columns).
     """
     under, below = textwrap.wrap(subtitle, 128), textwrap.wrap(caption, 158)
-    top = 0.40 + 0.18 * len(under) + (0.30 if legend else 0.0) + 0.04
+    longest = max((len(str(handle.get_label())) for handle in legend), default=0)
+    across = len(legend) if sum(len(str(handle.get_label())) + 6 for handle in legend) <= 125 else max(1, 125 // (longest + 6))
+    top = 0.40 + 0.18 * len(under) + 0.04 + (0.11 + 0.19 * -(-len(legend) // across) if legend else 0.0)
     bottom = 0.10 + 0.155 * len(below) + (0.22 if xlabel else 0.0)
     height = top + rows * panel_height + bottom
     figure = Figure(figsize=(WIDTH, height), dpi=DPI)
@@ -123,8 +125,8 @@ def page(
     if legend:
         place = (left, 1 - (0.45 + 0.18 * len(under)) / height)
         look: dict[str, Any] = {"handlelength": 1.6, "handletextpad": 0.5, "columnspacing": 1.5, "borderpad": 0, "borderaxespad": 0.2}
-        labels = [handle.get_label() for handle in legend]
-        box = figure.legend(list(legend), labels, loc="upper left", bbox_to_anchor=place, ncols=len(legend), **look)
+        labels = [str(handle.get_label()) for handle in legend]
+        box = figure.legend(list(legend), labels, loc="upper left", bbox_to_anchor=place, ncols=across, **look)
         box.set_in_layout(False)
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex)
 

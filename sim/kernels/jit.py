@@ -12,8 +12,10 @@ a stale answer when one of those changes. So the cache folder is named after a h
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ def cache_dir() -> Path:
         for path in sorted(package.glob(pattern)):
             sha.update(path.name.encode() + path.read_bytes())
     base = os.environ.get("HALFBLIND_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "halfblind")
-    return Path(base).expanduser() / "numba" / sha.hexdigest()[:16]
+    return Path(os.path.expanduser(base)) / "numba" / sha.hexdigest()[:16]
 
 
 @contextlib.contextmanager
@@ -87,7 +89,44 @@ def part(function: Callable[..., Any]) -> Any:
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls: cached on disk, runs without the interpreter lock."""
+    """Compile a function that Python calls, at its first call: cached on disk, runs without the interpreter lock."""
+    made: list[Any] = []
+    lock = threading.Lock()
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        with lock:
+            if not made:
+                made.append(_compiled(function))
+        return made[0](*args)
+
+    return call
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
     folder = cache_dir()
+    usable = _usable(folder)
     with _cache_at(folder):
-        return _njit(nogil=True, cache=_usable(folder), no_cfunc_wrapper=True, **_FLAGS)(function)
+        dispatcher = _njit(nogil=True, cache=usable, no_cfunc_wrapper=True, **_FLAGS)(function)
+    if usable:
+        _forgive(dispatcher._cache)
+    return dispatcher
+
+
+def _forgive(cache: Any) -> None:
+    """Let a cache that is damaged or cannot be written cost time, not the run: compile, and drop the damaged index."""
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_overload(sig: Any, target_context: Any) -> Any:
+        try:
+            return load(sig, target_context)
+        except Exception:  # whatever unpickling damaged bytes brings
+            with contextlib.suppress(OSError):
+                os.unlink(cache._cache_file._index_path)
+            return None
+
+    def save_overload(sig: Any, data: Any) -> None:
+        with contextlib.suppress(Exception):
+            save(sig, data)
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload
