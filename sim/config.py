@@ -454,7 +454,11 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         threads=threads,
         out=_folder(name, overrides) if out is None else Path(os.path.expanduser(str(out))),
         figures=_figures(values["figures"]),
-        resolved={**values, "changed": [o for o in plain if o.split("=")[0].split(".")[0] in GROUPS and "." in o.split("=")[0]]},
+        resolved={
+            **values,
+            "axes": {axis.name: {"set": list(axis.paths), "values": list(axis.values)} for axis in axes},
+            "changed": [o for o in plain if o.split("=")[0].split(".")[0] in GROUPS and "." in o.split("=")[0]],
+        },
     )
 
 

@@ -525,3 +525,53 @@ def test_same_store_from_any_working_folder(process: Start, command: Command, tm
     assert command("+axes.tau=[0.1,0.2]", "runs=4", "out=b").code == 0
     same("a", "b")
     assert files("elsewhere") == {}
+
+
+CLIFF = load(["+sweep=cliff"]).sweep
+
+
+@pytest.mark.parametrize(
+    ("override", "axis", "values"),
+    [
+        ("axes.rho_fp=[0,0.3]", "rho_fp", (0.0, 0.3)),
+        ("++axes.rho_fp=[0,0.3]", "rho_fp", (0.0, 0.3)),
+        ("+axes.rho_fp.values=[0,0.3]", "rho_fp", (0.0, 0.3)),
+        ("axes.rho_fp={start: 0, stop: 1, num: 3}", "rho_fp", (0.0, 0.5, 1.0)),
+        ("axes.rho_fp.step=0.5", "rho_fp", (0.0, 0.5, 1.0)),
+        ("axes.tau={start: 0, stop: 0.4, num: 3}", "tau", (0.0, 0.2, 0.4)),
+        ("axes.world=[mbpp_hard100]", "world", ("mbpp_hard100",)),
+    ],
+)
+def test_axes_of_a_sweep_are_replaced(override: str, axis: str, values: tuple[object, ...]) -> None:
+    changed = {a.name: a for a in load(["+sweep=cliff", override]).sweep.axes}
+    assert changed[axis].values == values
+    for other in CLIFF.axes:
+        assert changed[other.name].paths == other.paths
+        assert other.name == axis or changed[other.name].values == other.values
+
+
+def test_replacing_values_keeps_what_a_linked_axis_sets() -> None:
+    (rho,) = (a for a in load(["+sweep=noise", "axes.rho=[0.1,0.2]"]).sweep.axes if a.name == "rho")
+    assert rho.paths == ("channel.rho_fp", "channel.rho_pf")
+    assert rho.values == (0.1, 0.2)
+
+
+def test_presets_of_ones_own(command: Command, tmp_path: Path) -> None:
+    """A world and a sweep in a folder of the user's, as sim/conf/README.md shows."""
+    mine = tmp_path / "my conf"
+    (mine / "world").mkdir(parents=True)
+    (mine / "sweep").mkdir()
+    (mine / "world/mine.yaml").write_text(
+        "defaults:\n  - /roles@_here_: first_fit\nn_train: 9\nn_eval: 5\ndifficulty: {a: 1.0, b: 1.0, probes: 0, keep: all}\n"
+        "effect: {mean: 0.2}\n"
+    )
+    (mine / "sweep/mine.yaml").write_text("# @package _global_\nname: mine\naxes:\n  tau: [0.0, 0.2]\nruns: 4\n")
+    assert command("+sweep=mine", "world=mine", "out=a", "--config-dir", str(mine)).code == 0
+    data = results("a")
+    assert data.sizes["tau"] == 2
+    assert data.attrs["command"].endswith(f"--config-dir '{mine}'")
+    assert "mine" in command("world=zz", f"--config-dir={mine}").error
+    assert "folder" in command("world=mine", "--config-dir", str(tmp_path / "none")).error
+    assert "--config-dir" in command("--config-dir").error
+    (mine / "world/bad.yaml").write_text("n_train: [1\n")
+    assert "bad.yaml" in command("world=bad", f"--config-dir={mine}").error

@@ -7,6 +7,7 @@ import resource
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xarray
 import zarr
@@ -15,6 +16,7 @@ from sim.config import load
 from sim.errors import InputError
 from sim.main import main
 from sim.store import Store, open_result
+from sim.sweep import Block
 from tests.conftest import Command, files, finish, same
 from tests.stores import GRID, Start, chunks, results
 
@@ -248,3 +250,27 @@ def test_full_disk_while_a_store_grows(process: Start, command: Command) -> None
     assert command(*GRID, "runs=16", "out=full").code == 0
     assert command(*GRID, "runs=16", "out=whole").code == 0
     same("whole", "full")
+
+
+@pytest.mark.parametrize("how", ["moved", "removed"])
+def test_a_store_that_is_moved_while_the_sweep_runs(command: Command, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """zarr would quietly begin a new store in its place."""
+    write, calls = Store.write, []
+
+    def moving(self: Store, lane: int, block: Block, vectors: np.ndarray) -> None:
+        calls.append(block)
+        if len(calls) == 2:
+            shutil.move("a", "b") if how == "moved" else shutil.rmtree("a")
+        write(self, lane, block, vectors)
+
+    monkeypatch.setattr(Store, "write", moving)
+    monkeypatch.setattr("sim.sweep.MAX_BLOCK_CELLS", 5)
+    line = command(*GRID, "runs=8", "engine.threads=1", "out=a").error
+    assert "moved or removed" in line
+    monkeypatch.setattr(Store, "write", write)
+    if how == "moved":
+        shutil.rmtree("a", ignore_errors=True)
+        shutil.move("b", "a")
+    assert command(*GRID, "runs=8", "out=a").code == 0
+    assert command(*GRID, "runs=8", "out=c").code == 0
+    same("a", "c")

@@ -241,7 +241,7 @@ def test_plain_xarray_shows_everything(command: Command) -> None:
         assert given["seed"] == 7
         assert given["backend"] == "numba"
         config = json.loads(given["config"])
-        assert config["axes"]["world"] == ["report_main_71", "report_band_58"]
+        assert config["axes"]["world"] == {"set": ["world"], "values": ["report_main_71", "report_band_58"]}
         assert config["policy"]["tau"] == 0.1
         assert config["runs"] == 8
         assert given["wall_seconds"] > 0
