@@ -421,6 +421,8 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     for path, value in baseline.items():
         if path not in PARAMETERS:
             raise InputError(f"baseline.{path}", "no such parameter", "a parameter of world, policy or channel")
+        if path == "policy.window":
+            raise InputError("baseline.policy.window", repr(value), "the window of the cell itself", "leave it out: tails are compared")
         if PARAMETERS[path].kind is float and isinstance(value, int) and not isinstance(value, bool):
             baseline[path] = float(value)
 

@@ -22,7 +22,7 @@ from sim.variables import (
     VARIABLES,
 )
 
-MAX_RUNS = 2**31 - 1  # per cell: below this no sum overflows
+MAX_RUNS = 2**31 - 1  # per cell: below this no sum overflows, but for retire_trials_x_retired in runs of the largest size (3e8)
 
 
 @dataclass(frozen=True)
@@ -152,15 +152,18 @@ def _statistic(n: np.ndarray, sums: np.ndarray, unit: np.ndarray) -> Statistic:
     return Statistic(sums[..., 0] / count * unit, sd * unit, sd / np.sqrt(count) * unit)
 
 
-def _retire_trials(n: np.ndarray, sums: np.ndarray) -> Statistic:
-    """Return the mean number of trials at retirement, over retired skills, with the standard error of that ratio."""
+def _retire_trials(n: np.ndarray, sums: np.ndarray, none_retired: np.ndarray) -> Statistic:
+    """Return the mean number of trials at retirement, over retired skills, with the standard error of that ratio.
+
+    One run that retired something says nothing about the spread between runs: then there is no error.
+    """
     trials, retired = sums[..., METRIC["retire_trials"], :], sums[..., METRIC["retired"], :]
     cross = sums[..., METRIC["retire_trials_x_retired"], 0].astype(np.float64)
     total = np.where(retired[..., 0] > 0, retired[..., 0], np.nan).astype(np.float64)
     ratio = trials[..., 0] / total
     xx, yy = (part[..., 1] * 2.0**32 + part[..., 2] for part in (trials, retired))
     residual = np.maximum(xx - 2 * ratio * cross + ratio**2 * yy, 0.0)
-    se = np.sqrt(residual * n / np.where(n > 1, n - 1, np.nan)) / total
+    se = np.where(n - none_retired > 1, np.sqrt(residual * n / np.where(n > 1, n - 1, np.nan)) / total, np.nan)
     return Statistic(ratio, np.full(ratio.shape, np.nan), se)
 
 
@@ -190,7 +193,8 @@ def statistics(layout: Layout, vectors: np.ndarray, cells: np.ndarray) -> dict[s
         unit = scale(variable.scale, cells)
         if variable.scale.endswith("sampled"):
             unit = np.where(cells["sampled"] != 0, unit, np.nan)
-        out[variable.name] = _retire_trials(n, metrics) if variable.name == "retire_trials" else _statistic(n, sums, unit)
+        out[variable.name] = _statistic(n, sums, unit)
+    out["retire_trials"] = _retire_trials(n, metrics, parts["histogram"][..., 0])
     inside = np.arange(layout.rounds) < cells["rounds"][..., None]
     for variable in SERIES_VARIABLES.values():
         unit = np.where(inside, scale(variable.scale, cells)[..., None], np.nan)

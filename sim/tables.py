@@ -25,7 +25,7 @@ from sim.model import Cell, Channel, Difficulty, World
 
 EFFECT_BITS: Final = 6
 DIFFICULTY_BITS: Final = 8
-RATE_BITS: Final = 8
+RATE_BITS: Final = 12
 EFFECT_BINS: Final = 1 << EFFECT_BITS
 DIFFICULTY_BINS: Final = 1 << DIFFICULTY_BITS
 RATE_BINS: Final = 1 << RATE_BITS

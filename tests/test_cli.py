@@ -129,6 +129,7 @@ BAD: list[tuple[str | list[str], list[str]]] = [
     ("name=..", ["name", ".."]),
     # baseline
     ("baseline=null", ["baseline"]),
+    ("+baseline.policy.window=2", ["baseline.policy.window"]),
     ("baseline=3", ["baseline", "3"]),
     ("+baseline.foo=1", ["baseline.foo"]),
     ("baseline.channel.rho_fp=2", ["channel.rho_fp", "2"]),

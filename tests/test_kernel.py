@@ -84,6 +84,15 @@ def test_tiles_of_runs_and_of_cells_are_the_whole() -> None:
     np.testing.assert_array_equal(np.concatenate([records(cells[:1], 0, 30), records(cells[1:], 0, 30)]), whole)
 
 
+def test_nothing_is_left_over_after_many_runs() -> None:
+    """The last runs of a long call are those of a call of their own: no counter drifts."""
+    crowded = replace(MAIN_71, topics=3, synth=replace(MAIN_71.synth, per_round=3, cover_guard=0.0, min_cluster=1))
+    cells = [cell(crowded, policy=replace(rolling(), cap=1)), cell(crowded, policy=replace(rolling(), cap=3))]
+    tables = derive(cells)
+    long = numba_kernel.run(tables, own(cells), 3, 0, 20_000, keep_records=True).records[:, -2:]
+    np.testing.assert_array_equal(long, reference.records(tables, 3, 19_998, 2)[0])
+
+
 def test_order_of_cells_and_of_calls_does_not_matter() -> None:
     cells = [cell(rho_fp=q) for q in (0.0, 0.3, 0.6)]
     later, earlier = records(cells[::-1], 10, 10), records(cells[::-1], 0, 10)

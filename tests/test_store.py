@@ -295,3 +295,10 @@ def test_stays_within_reach_of_a_read_only_reader(command: Command) -> None:
     before = {p: os.stat(p).st_mtime_ns for p in Path("a").rglob("*")}
     open_result("a").load()
     assert {p: os.stat(p).st_mtime_ns for p in Path("a").rglob("*")} == before
+
+
+def test_tables_that_come_out_otherwise_are_refused(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change in how tables are made, with every setting the same, must not continue an old store."""
+    assert command(*GRID, "runs=4", "out=a").code == 0
+    monkeypatch.setattr("sim.tables.LOGIT_CLIP", 1.0)
+    assert "tables" in command(*GRID, "runs=8", "out=a").error

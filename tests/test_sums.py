@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sim import sums
 from sim.kernels import numba_kernel
 from sim.tables import EVAL_BITS, derive
-from sim.variables import METRIC, SERIES
+from sim.variables import METRIC, SERIES, SERIES_VARIABLES, VARIABLES
 from tests.worlds import HARD_133, cell, rolling
 
 
@@ -74,3 +74,41 @@ def test_what_was_not_recorded_is_not_a_number() -> None:
     assert np.isnan(done["retire_trials"].mean).all()
     assert np.isfinite(done["eval_by_round"].mean[0, :12]).all()
     assert np.isnan(done["eval_by_round"].mean[0, 12:]).all()
+
+
+# What each variable is, written out by hand: the metric, and what one unit of it is worth in a cell of HARD_133 (80 train and 53
+# eval tasks, 12 rounds, window 4).
+BY_HAND = {
+    "tail_eval": ("tail_eval", 1 / 4 / 2**20), "first_eval": ("first_eval", 1 / 4 / 2**20), "peak_eval": ("peak_eval", 1 / 2**20),
+    "floor_eval": ("floor_eval", 1 / 2**20), "lift": ("lift", 1 / 4 / 2**20), "rolling_gain": ("rolling_gain", 1 / 4 / 2**20),
+    "tail_sampled": ("tail_sampled", 1 / 4 / 53), "first_sampled": ("first_sampled", 1 / 4 / 53), "peak_sampled": ("peak_sampled", 1 / 53),
+    "divergence": ("flips", 1 / 80 / 12), "routed": ("routed", 1 / 80 / 12), "observed_failures": ("observed_failures", 1 / 12),
+    "hidden_failures": ("hidden_failures", 1 / 12), "phantom_failures": ("phantom_failures", 1 / 12),
+    **{name: (name, 1.0) for name in ("synthesised", "retired", "evicted", "deprecated", "rollbacks", "restored", "dropped",
+                                      "active_final", "harmful_final", "wrongly_retired")},
+}  # fmt: skip
+
+
+def test_every_variable_has_its_unit() -> None:
+    tables = derive([cell(HARD_133, 0.2, 0.1, policy=rolling())])
+    run = numba_kernel.run(tables, np.zeros(1, np.int32), 9, 0, 50, keep_records=True)
+    layout = sums.Layout(12)
+    done = sums.statistics(layout, layout.pack(50, run.metrics, run.series, run.histogram), tables.cells)
+    assert {*BY_HAND, "delta_clean", "retire_trials"} == set(VARIABLES)
+    for name, (metric, unit) in BY_HAND.items():
+        runs = run.records[0, :, METRIC[metric]] * unit
+        assert runs.any(), f"{name} is zero in every run: the test says nothing"
+        np.testing.assert_allclose([done[name].mean[0], done[name].sd[0]], [runs.mean(), runs.std(ddof=1)], err_msg=name)
+    for name, variable in SERIES_VARIABLES.items():
+        rounds = run.series_records[0, :, :, SERIES.index(variable.source)] * (2.0**-20 if name == "eval_by_round" else 1.0)
+        np.testing.assert_allclose(done[name].mean[0], rounds.mean(axis=0), err_msg=name)
+
+
+def test_a_single_run_that_retired_something_has_no_error() -> None:
+    tables = derive([cell(rho_fp=0.4)])
+    n = next(n for n in range(1, 2000) if numba_kernel.run(tables, np.zeros(1, np.int32), 9, n, 1).metrics[0, METRIC["retired"], 0])
+    run = numba_kernel.run(tables, np.zeros(1, np.int32), 9, 1, n)
+    layout = sums.Layout(12)
+    done = sums.statistics(layout, layout.pack(n, run.metrics, run.series, run.histogram), tables.cells)
+    assert np.isfinite(done["retire_trials"].mean).all()
+    assert np.isnan(done["retire_trials"].se).all()

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from sim import tables
 from sim.errors import InputError
-from sim.model import Channel, Difficulty
+from sim.model import Cell, Channel, Difficulty, Rollback, from_mapping, parameters, to_mapping
 from tests.worlds import CLEAN, MAIN_71, cell
 
 
@@ -66,7 +66,7 @@ def test_off_topic_match() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.4, 0.9])
-@pytest.mark.parametrize("mean", [0.02, 0.3, 0.5])
+@pytest.mark.parametrize("mean", [0.005, 0.02, 0.3, 0.5])
 def test_clustered_rates_keep_their_mean_and_correlation(mean: float, spread: float) -> None:
     rates = tables.flip_rates(Channel(mean, 1 - mean, spread))[0] / 2**32
     assert rates.mean() == pytest.approx(mean, abs=1e-6)
@@ -103,3 +103,66 @@ def test_tables_are_shared_and_told_apart() -> None:
     assert same.digest() == tables.derive([cell(rho_fp=q) for q in (0.0, 0.5)]).digest()
     assert same.digest() != tables.derive([cell(rho_fp=q) for q in (0.0, 0.51)]).digest()
     assert CLEAN.spread == 0
+
+
+OTHER = {  # for each parameter a value unlike those of `cell()`
+    "world.n_train": 44, "world.n_eval": 29, "world.topics": 12, "world.topic_skew": 1.0, "world.difficulty.a": 2.0,
+    "world.difficulty.b": 0.9, "world.difficulty.probes": 4, "world.difficulty.keep": "mixed", "world.effect.mean": 0.1,
+    "world.effect.sd": 0.7, "world.effect.spurious_mean": 0.2, "world.effect.spurious_sd": 0.3, "world.effect.off_topic": 0.4,
+    "world.router.recall": 0.5, "world.router.false_match": 0.2, "world.router.mode": "top_hit", "world.router.top_hit_recall": 0.8,
+    "world.critic.mislabel": 0.1, "world.synth.min_cluster": 3, "world.synth.per_round": 1, "world.synth.memory": 0.5,
+    "world.synth.cover_guard": 0.2, "world.synth.phantom_cost": 0.1, "policy.tau": 0.2, "policy.n_min": 25, "policy.cap": 11,
+    "policy.rounds": 13, "policy.window": 3, "policy.sampled_eval": True, "policy.rollback.on": True, "policy.rollback.margin": 0.29,
+    "policy.rollback.patience": 4, "channel.rho_fp": 0.3, "channel.rho_pf": 0.2, "channel.spread": 0.3, "channel.unit": "topic",
+}  # fmt: skip
+
+
+def seen(derived: tables.Tables, row: int) -> dict[str, object]:
+    """Return all that a kernel can read for one cell, whatever table it is kept in."""
+    c = derived.cells[row]
+    n_max = int(c["n_train"]) * int(c["rounds"])
+    out: dict[str, object] = {n: c[n].item() for n in derived.cells.dtype.names or () if not n.endswith(("_table", "retire_at"))}
+    out["topic_cdf"] = derived.topic_cdf[c["task_table"], : c["topics"]].tolist()
+    out["passes"] = derived.pass_threshold[c["pass_table"]].tobytes()
+    out["sign"] = derived.effect_sign[c["pass_table"]].tobytes()
+    for name in ("route_any", "off_weight"):
+        out[name] = getattr(derived, name)[c["route_table"], :, : c["cap"] + 1].tolist()
+    if c["spread_by_task"] or c["spread_by_topic"]:
+        out["rates"] = derived.flip_rate[c["rate_table"]].tobytes()
+    out["retire"] = derived.retire[c["retire_at"] : c["retire_at"] + n_max + 1].tobytes()
+    return out
+
+
+@pytest.mark.parametrize("path", [p.path for p in parameters()])
+@pytest.mark.parametrize("base", [{}, {"channel.spread": 0.2}, {"world.router.mode": "top_hit"}, {"policy.rollback.on": True}])
+def test_sharing_tables_changes_nothing(path: str, base: dict[str, object]) -> None:
+    """Two cells derived together see what each sees alone, whichever parameter tells them apart."""
+    if path not in OTHER:
+        assert path == "policy.curator"
+        return
+    mapping = to_mapping(cell(rho_fp=0.1))
+    for key, value in base.items():
+        put(mapping, key, value)
+    one = from_mapping(Cell, mapping)
+    put(mapping, path, OTHER[path])
+    two = from_mapping(Cell, mapping)
+    together = tables.derive([one, two])
+    for row, alone in enumerate((one, two)):
+        assert seen(together, row) == seen(tables.derive([alone]), 0)
+    inert = {"channel.unit": "channel.spread", "world.router.top_hit_recall": "world.router.mode"}
+    moot = {"world.router.false_match": "world.router.mode", "policy.sampled_eval": "policy.rollback.on"}
+    matters = one != two and (path not in inert or inert[path] in base) and moot.get(path) not in base
+    assert (seen(together, 0) != seen(together, 1)) == matters
+
+
+def put(mapping: dict[str, object], path: str, value: object) -> None:
+    *groups, leaf = path.split(".")
+    for group in groups:
+        mapping = mapping[group]  # type: ignore[assignment]
+    mapping[leaf] = value
+
+
+def test_the_margin_of_a_rollback_is_exact() -> None:
+    """0.29 * 100 is 28.999... in floats; a fall of 29 passes is not more than the margin, one of 30 is."""
+    rolling = replace(cell().policy, rollback=Rollback(True, 0.29, 1))
+    assert tables.derive([cell(replace(MAIN_71, n_eval=100), policy=rolling)]).cells["fall"].tolist() == [29]

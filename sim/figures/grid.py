@@ -85,9 +85,9 @@ def draw(data: xarray.Dataset) -> Figure:
             _mark(ax, part, x, y, centred)
         what, unit = variable_label(data, name)
         lines = "\n".join(textwrap.wrap(what, 22))
-        style.colour_bar(figure, mesh, list(row), unit if columns is None else f"{lines}\n({unit})")
+        style.colour_bar(figure, mesh, list(row), "" if columns is None else f"{lines}\n({unit})")
         if columns is None:
-            row[0].set_title(what, loc="left")
+            row[0].set_title(f"{what} ({unit})", loc="left", fontsize=9.5)
     if columns is not None:
         for i, (ax, part) in enumerate(zip(panels[0], parts, strict=True)):
             value = text(part[columns].item())

@@ -55,9 +55,9 @@ def draw(data: xarray.Dataset) -> Figure:
     for k, (ax, (z, title, unit)) in enumerate(zip(panels.flat, maps, strict=True)):
         centred = k == 3
         mesh = style.heat(ax, data[x].values, data[y].values, z, style.norm([z], centred), centred, size=7.0 if k else 0.0)  # names instead
-        style.colour_bar(figure, mesh, ax, unit)
+        style.colour_bar(figure, mesh, ax)
         _regions(ax, pi, names=k == 0, dark=centred)
-        ax.set_title(title, loc="left", pad=18 if k < 2 and pi is not None else 6)
+        ax.set_title(f"{title} ({unit})", loc="left", fontsize=9.5, pad=18 if k < 2 and pi is not None else 6)
     for ax in panels[-1]:
         ax.set_xlabel(axis_label(data, x))
     for ax in panels[:, 0]:

@@ -153,7 +153,7 @@ def value_axis(ax: Axes, values: np.ndarray, which: str, room: int = 9) -> bool:
     if log or (len(values) <= room and whole):
         ticks = [float(values[i]) for i in spread(len(values), room)]
         axis.set_major_locator(FixedLocator(ticks))
-        axis.set_major_formatter(FixedFormatter([text(t) for t in ticks]))
+        axis.set_major_formatter(FixedFormatter([f"{t:.2g}" if log and t < 1 else text(t) for t in ticks]))
         axis.set_minor_locator(NullLocator())
     else:
         axis.set_major_locator(MaxNLocator(min(room, 6), steps=[1, 2, 2.5, 5, 10]))
@@ -241,7 +241,7 @@ def colour_bar(figure: Figure, mesh: Any, panels: Any, label: str = "") -> None:
     bar.locator = MaxNLocator(5)
     bar.update_ticks()
     if label:
-        bar.ax.set_title(label, fontsize=7.5, loc="left", pad=4)  # beside the bar it would read as the next panel's
+        bar.set_label(label, fontsize=8)
 
 
 # ---------------------------------------------------------------- saving

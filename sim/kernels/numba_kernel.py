@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernels.jit import entry, part, stage
-from sim.kernels.layout import U32, Sums, allocate, flat_tables, sizes_of
+from sim.kernels.layout import U32, Sums, allocate, flat_tables, sizes_of, whole_vectors
 from sim.kernels.shelf import evaluate, retire, roll_back, skill_row, synthesise
 from sim.kernels.tasks import lay_out_tasks
 from sim.kernels.trials import attempt, credit, hidden_failures, pool_failures, sample_eval, tally
@@ -38,7 +38,7 @@ def start(c, cell, tables, tasks, shelves, state, record):
     """Empty shelf, empty pools; note the eval with no skill."""
     shelves.size[c] = state.births[c] = state.flags[c] = 0
     state.best[c] = -1
-    for k in range(cell.topics):
+    for k in range(whole_vectors(cell.topics)):
         shelves.by_topic[c, k] = state.pool[c, k] = state.phantom[c, k] = U32(0)
         state.on_sum[c, k] = state.on_gain[c, k] = 0
     for m in range(len(METRICS)):
