@@ -16,7 +16,7 @@ Draw figures of stored results as PNG and SVG.
 usage: python -m sim.figures PATH [PATH ...] [figures=NAME] [figures=[NAME, ...]] [out=FOLDER]
 
   python -m sim.figures outputs/cliff/default
-  python -m sim.figures outputs/cliff/default figures=[lines,rounds] out=/tmp/figures
+  python -m sim.figures outputs/cliff/default figures=[lines,rounds] out=pictures
 
 PATH is an output folder or the result.zarr in it. The files go to that folder, or to out=FOLDER; with several paths, to a
 folder each in it. By default the figures are chosen by the axes of the result.
