@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,15 +68,26 @@ class Axis:
         return f"{self.paths[0]}: {PARAMETERS[self.paths[0]].doc}"
 
 
-def _set(values: dict[str, Any], path: str, value: Any) -> None:
-    *groups, leaf = path.split(".")
-    for group in groups:
-        values = values[group]
-    values[leaf] = value
+def _tree(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by path as nested mappings."""
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        *groups, leaf = path.split(".")
+        here = tree
+        for group in groups:
+            here = here.setdefault(group, {})
+        here[leaf] = value
+    return tree
 
 
-def _copy(values: Any) -> Any:
-    return {k: _copy(v) for k, v in values.items()} if isinstance(values, Mapping) else values
+def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested mappings with other leaves."""
+    return {**values, **{k: _merged(values[k], v) if isinstance(v, Mapping) else v for k, v in changes.items()}}
+
+
+def _replaced(group: Any, changes: Mapping[str, Any]) -> Any:
+    """Return a parameter group with other leaves; each group in it is made, and checked, once."""
+    return replace(group, **{k: _replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items()})
 
 
 @dataclass(frozen=True)
@@ -148,25 +159,34 @@ class Sweep:
         """Number of cells."""
         return int(np.prod(self.shape, dtype=np.int64))
 
-    def mapping(self, index: Sequence[int]) -> dict[str, Any]:
-        """Return a cell's parameters as nested mappings."""
+    @cached_property
+    def _models(self) -> dict[tuple[str, ...], Cell]:
+        return {}
+
+    def _model(self, index: Sequence[int]) -> tuple[Cell, dict[str, Any]]:
+        """Return a cell with the same presets, and the parameters, by path, that make it the cell at this index.
+
+        The first cell of each combination of presets is read from its mapping and kept; the others, many times faster, are that
+        one with other values. All axes set the same parameters in every cell, so nothing of the first is left over.
+        """
         chosen = [(axis, axis.values[i]) for axis, i in zip(self.axes, index, strict=True)]
-        values: dict[str, Any] = _copy(self.bases[tuple(value for axis, value in chosen if axis.is_group)])
-        for axis, value in chosen:
-            for path in axis.paths if not axis.is_group else ():
-                _set(values, path, value)
-        return values
+        names = tuple(value for axis, value in chosen if axis.is_group)
+        values = {path: value for axis, value in chosen if not axis.is_group for path in axis.paths}
+        if names not in self._models:
+            self._models[names] = from_mapping(Cell, _merged(self.bases[names], _tree(values)))
+        return self._models[names], values
 
     def cell(self, index: Sequence[int]) -> Cell:
         """Return the cell at an index along each axis."""
-        return from_mapping(Cell, self.mapping(index))
+        model, values = self._model(index)
+        made: Cell = _replaced(model, _tree(values))
+        return made
 
     def baseline_cell(self, index: Sequence[int]) -> Cell:
         """Return the cell that the cell at this index is compared with."""
-        values = self.mapping(index)
-        for path, value in self.baseline.items():
-            _set(values, path, value)
-        return from_mapping(Cell, values)
+        model, values = self._model(index)
+        made: Cell = _replaced(model, _tree({**values, **self.baseline}))
+        return made
 
     def check(self) -> None:
         """Build cells to see that they are valid: all of a small grid; else along each axis, from both ends of the others.

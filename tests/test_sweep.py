@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.kernels.backends import backend
-from sim.model import to_mapping
+from sim.model import Cell, from_mapping, to_mapping
 from sim.sweep import MAX_BLOCK_CELLS, Axis, Sweep, boxes, fit_box
 from tests.worlds import cell
 
@@ -60,6 +60,19 @@ def test_cells_and_baselines() -> None:
     tables, baseline = grid.tables(block)
     assert len(tables.cells) == 8
     assert baseline.tolist() == [0, 0, 0, 0, 4, 4, 4, 4]
+
+
+def test_cells_are_those_of_their_mappings() -> None:
+    """However a cell is made, it is what its parameters written out give; also where a base alone would not be valid."""
+    base = to_mapping(cell())
+    axes = (Axis("window", ("policy.window",), (14, 2)), Axis("rounds", ("policy.rounds",), (14, 20)), N_MIN, Q)
+    grid = Sweep("test", axes, {(): base}, {"channel.rho_fp": 0.0, "world.effect.mean": 1.0}, 1)
+    for index in [(1, 1, 1, 3), (0, 0, 0, 0), (0, 1, 1, 2)]:
+        window, rounds, n_min, q = (axis.values[i] for axis, i in zip(axes, index, strict=True))
+        written = {**base, "policy": {**base["policy"], "window": window, "rounds": rounds, "n_min": n_min}}
+        clean = {**written, "world": {**base["world"], "effect": {**base["world"]["effect"], "mean": 1.0}}}
+        assert grid.baseline_cell(index) == from_mapping(Cell, {**clean, "channel": {**base["channel"], "rho_fp": 0.0}})
+        assert grid.cell(index) == from_mapping(Cell, {**written, "channel": {**base["channel"], "rho_fp": q}})
 
 
 def test_a_baseline_outside_the_grid_is_played_along() -> None:
