@@ -49,18 +49,22 @@ class Settings:
 
 
 def groups(more: Path | None = None) -> dict[str, dict[str, Path]]:
-    """Return the choices of every config group and their files; those of a folder of the user's own come on top."""
-    out: dict[str, dict[str, Path]] = {}
-    for root in [CONF, *([more] if more else [])]:
-        for folder in sorted(f for f in root.iterdir() if f.is_dir()):
-            if root == CONF or folder.name in out:
-                out.setdefault(folder.name, {}).update({f.stem: f for f in sorted(folder.glob("*.yaml"))})
-    return out
+    """Return the choices of every config group and their files, with those of a folder of the user's own.
 
-
-def _check_folder(more: Path | None) -> None:
+    Raises
+    ------
+    InputError
+        There is no such folder, or a file in it has the name of a preset that exists: hydra would pass it over in silence.
+    """
+    out = {folder.name: {f.stem: f for f in sorted(folder.glob("*.yaml"))} for folder in sorted(CONF.iterdir()) if folder.is_dir()}
     if more is not None and not more.is_dir():
         raise InputError("--config-dir", str(more), "a folder with world/, sweep/ or other groups in it")
+    for group, files in out.items():
+        for file in sorted((more / group).glob("*.yaml")) if more is not None else ():
+            if file.stem in files:
+                raise InputError(str(file), "the name of a preset that exists", "another name", "rename the file")
+            files[file.stem] = file
+    return out
 
 
 def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -115,7 +119,7 @@ def _explain(error: Exception, overrides: Sequence[str], more: Path | None) -> I
     if found := re.search(r"(?:Key|key) '([^']+)' (?:is not in struct|not in)", text):
         full = re.search(r"full_key: (\S+)", text)
         return _unknown(full.group(1) if full else found.group(1))
-    first = " ".join(text.split("\n")[0].split())
+    first = " ".join(text.split())[:200]
     for override in overrides:
         if override in text or "${" in override:
             return InputError(override, f"an argument that cannot be used ({first})", "key=value", "quote it for the shell if needed")
@@ -374,7 +378,6 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     # A folder's name may hold anything, so it does not go through hydra's grammar.
     folders: list[str | None] = [None if o == "out=null" else o.partition("=")[2] for o in overrides if o.startswith("out=")]
     overrides = [o for o in overrides if not o.startswith("out=")]
-    _check_folder(more)
     _check_overrides(overrides, more)
     plain = [o for o in overrides if not _is_axis(o)]
     values, follows = _compose(plain, more)

@@ -268,5 +268,8 @@ def test_presets_of_ones_own(command: Command, tmp_path: Path) -> None:
     assert "mine" in command("world=zz", f"--config-dir={mine}").error
     assert "folder" in command("world=mine", "--config-dir", str(tmp_path / "none")).error
     assert "--config-dir" in command("--config-dir").error
+    (mine / "world/mbpp_hard100.yaml").write_text("n_train: 9\n")
+    assert "name of a preset that exists" in command("world=mine", f"--config-dir={mine}").error
+    (mine / "world/mbpp_hard100.yaml").unlink()
     (mine / "world/bad.yaml").write_text("n_train: [1\n")
     assert "bad.yaml" in command("world=bad", f"--config-dir={mine}").error
