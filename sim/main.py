@@ -94,16 +94,20 @@ def main(args: Sequence[str]) -> int:
     return guarded(_main, args)
 
 
-def _main(args: list[str]) -> int:
-    more = None
+def config_dir(args: list[str]) -> tuple[Path | None, list[str]]:
+    """Take ``--config-dir FOLDER`` out of the arguments; return the folder, if any, and the others."""
     for i, arg in enumerate(args):
         if arg == "--config-dir" or arg.startswith("--config-dir="):
             _, _, folder = arg.partition("=")
             given = args[i : i + 1] if folder else args[i : i + 2]
             if not folder and len(given) < 2:
                 raise InputError("--config-dir", "nothing", "a folder")
-            more, args = Path(folder or given[1]).expanduser(), args[:i] + args[i + len(given) :]
-            break
+            return Path(folder or given[1]).expanduser(), args[:i] + args[i + len(given) :]
+    return None, args
+
+
+def _main(args: list[str]) -> int:
+    more, args = config_dir(args)
     flags = [a for a in args if a.startswith("-")]
     overrides = [a for a in args if not a.startswith("-")]
     if unknown := [f for f in flags if f not in ("--help", "-h", "--cfg", "--version")]:

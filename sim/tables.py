@@ -173,7 +173,8 @@ def difficulty_quantiles(difficulty: Difficulty, at: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
-def _difficulty_bins(difficulty: Difficulty) -> np.ndarray:
+def difficulty_bins(difficulty: Difficulty) -> np.ndarray:
+    """Return the no-skill pass rates of the difficulty bins, each as likely as the others; shape (DIFFICULTY_BINS,)."""
     return difficulty_quantiles(difficulty, (np.arange(DIFFICULTY_BINS) + 0.5) / DIFFICULTY_BINS)
 
 
@@ -185,7 +186,7 @@ def pass_table(world: World) -> tuple[np.ndarray, np.ndarray]:
     """
     from scipy.special import expit, logit, ndtri
 
-    base = np.clip(logit(_difficulty_bins(world.difficulty)), -LOGIT_CLIP, LOGIT_CLIP)
+    base = np.clip(logit(difficulty_bins(world.difficulty)), -LOGIT_CLIP, LOGIT_CLIP)
     z = ndtri((np.arange(EFFECT_BINS) + 0.5) / EFFECT_BINS)
     effect = world.effect
     genuine = effect.mean + effect.sd * z

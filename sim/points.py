@@ -1,0 +1,208 @@
+"""The points that ``python -m sim.theory`` is asked about: a judge, a controller, and what is wanted of them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sim.cadence import Cadence
+    from sim.model import Cell
+
+
+def _key(doc: str, default: Any = dataclasses.MISSING) -> Any:
+    return dataclasses.field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True)
+class Point:
+    """A judge, a controller, and what is asked of them."""
+
+    rho_fp: float = _key("P(observed pass given true fail)")
+    rho_pf: float = _key("P(observed fail given true pass)")
+    tau: float = _key("retire at a mean signed outcome of -tau or less")
+    n_min: int = _key("trials a skill must have before it can be retired")
+    cap: int = _key("most active skills")
+    p0: float = _key("mean pass rate without skills", 0.5)
+    good: float = _key("true pass rate of a skill that should stay", 0.6)
+    bad: float = _key("true pass rate of a skill that should go; 0 is a useless one", 0.0)
+    trials: int | None = _key("trials after which the chances are given (2 n_min)", None)
+    every: int = _key("trials of a skill between two looks", 1)
+    per_round: float | None = _key("or their mean, if they are a Poisson number per round", None)
+    delta: float = _key("chance that one skill's mean is off by more than the radius", 0.001)
+    alpha: float = _key("chance of losing the good skill that is acceptable", 0.05)
+    beta: float = _key("chance of keeping the bad skill that is acceptable", 0.05)
+
+    @property
+    def horizon(self) -> int:
+        """Trials after which the chances are given."""
+        return 2 * self.n_min if self.trials is None else self.trials
+
+    @property
+    def cadence(self) -> Cadence:
+        """When the rule looks."""
+        from sim.cadence import every, poisson
+
+        return every(self.every) if self.per_round is None else poisson(self.per_round)
+
+    @property
+    def looks(self) -> int:
+        """Looks within the horizon."""
+        return max(1, math.ceil(self.horizon / self.per_round) if self.per_round else self.horizon // self.every)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(args: Sequence[str], more: Path | None = None) -> tuple[list[Point], np.ndarray | None, bool]:
+    """Read the command line.
+
+    Returns
+    -------
+    points
+        At least one.
+    difficulty
+        Pass rates without skills of the tasks of the world that was named, or None; shape (tasks,).
+    table
+        Whether several points were asked for.
+
+    Raises
+    ------
+    InputError
+        Anything is wrong.
+    """
+    from sim.config import load
+
+    keys = {item.name for item in fields(Point)}
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    source = None
+    for arg in args:
+        key, equals, value = arg.partition("=")
+        name = key.lstrip("+").removeprefix("policy.").removeprefix("channel.").removeprefix("axes.")
+        if not equals:
+            raise InputError(arg or "''", "an argument without =", "key=value", "see python -m sim.theory --help")
+        if key == "points":
+            source = Path(value).expanduser()
+        elif name in keys:
+            if name in own:
+                raise InputError(name, f"{own[name]} and {value}", "one value")
+            own[name] = value
+        elif key.split(".")[0] in ("world", "policy", "channel"):
+            rest.append(arg)
+        else:
+            raise InputError(key, "an unknown key", "one listed by python -m sim.theory --help")
+    cell = load(rest, more).sweep.cell(())
+    difficulty = None
+    if any(arg.split("=")[0].split(".")[0] == "world" for arg in rest):
+        from sim.tables import difficulty_bins
+
+        difficulty = difficulty_bins(cell.world.difficulty)
+        if "p0" in own:
+            raise InputError("p0", own["p0"], "none beside world=, which sets it")
+    given = {name: _values(name, text) for name, text in own.items()}
+    rows = _rows(source, keys - set(given)) if source else [{}]
+    points = []
+    for row in rows:
+        for values in itertools.product(*given.values()):
+            points.append(_point(cell, difficulty, {**row, **dict(zip(given, values, strict=True))}))
+            if len(points) > 100_000:
+                raise InputError("points", "more than 100000", "fewer points")
+    return points, difficulty, source is not None or any(text.strip()[:1] in "[{" for text in own.values())
+
+
+def _values(name: str, text: str) -> tuple[Any, ...]:
+    """Return the values a key is given: one, a list, or a range as for axes."""
+    import yaml
+
+    from sim.config import _range as value_range
+
+    try:
+        value = yaml.safe_load(re.sub(r"(?<=[\w}]):(?=\S)", ": ", text))
+    except yaml.YAMLError:
+        raise InputError(name, text, "a number, a list of numbers, or {start: ..., stop: ..., step: ...}") from None
+    if isinstance(value, dict):
+        return value_range(name, value, _kind(name) is int)
+    values = tuple(value) if isinstance(value, list) else (value,)
+    if not values:
+        raise InputError(name, "no values", "at least one")
+    return tuple(_number(name, v) for v in values)
+
+
+def _kind(name: str) -> type:
+    return int if name in ("n_min", "cap", "trials", "every") else float
+
+
+def _number(name: str, value: Any) -> Any:
+    kind = _kind(name)
+    if isinstance(value, bool) or not isinstance(value, int | kind):
+        raise InputError(name, repr(value), "a whole number" if kind is int else "a number")
+    return kind(value)
+
+
+def _rows(source: Path, keys: set[str]) -> list[dict[str, Any]]:
+    """Read points from a CSV file: a header of keys, then a row per point; an empty field is the default."""
+    try:
+        with source.open(newline="", encoding="utf-8-sig") as file:
+            lines = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(str(source), why, "a CSV file with a header of keys") from None
+    lines = [line for line in lines if any(field.strip() for field in line)]
+    header = [name.strip() for name in lines[0]] if lines else []
+    if len(lines) < 2:
+        raise InputError(str(source), "no rows", "a header of keys and a row per point")
+    if unknown := [name for name in header if name not in keys]:
+        raise InputError(f"{source}, header", repr(unknown[0]), f"one of {', '.join(sorted(keys))}")
+    if len(set(header)) < len(header):
+        raise InputError(f"{source}, header", "the same key twice", "each key once")
+    rows = []
+    for number, line in enumerate(lines[1:], 2):
+        if len(line) != len(header):
+            raise InputError(f"{source}, row {number}", f"{len(line)} fields", f"{len(header)}, as in the header")
+        row = {}
+        for name, field in zip(header, line, strict=True):
+            if field.strip():
+                try:
+                    row[name] = _kind(name)(field)
+                except ValueError:
+                    expected = "a whole number" if _kind(name) is int else "a number"
+                    raise InputError(f"{source}, row {number}, {name}", repr(field), expected) from None
+        rows.append(row)
+    return rows
+
+
+def _point(cell: Cell, difficulty: np.ndarray | None, values: dict[str, Any]) -> Point:
+    """Return a point, checked: what is not given comes from the presets."""
+    policy = replace(cell.policy, **{k: values[k] for k in ("tau", "n_min", "cap") if k in values})
+    channel = replace(cell.channel, **{k: values[k] for k in ("rho_fp", "rho_pf") if k in values})
+    known = {"tau": policy.tau, "n_min": policy.n_min, "cap": policy.cap, "rho_fp": channel.rho_fp, "rho_pf": channel.rho_pf}
+    if difficulty is not None:
+        known["p0"] = float(difficulty.mean())
+    point = Point(**{**known, **values})
+    for name in ("p0", "good", "bad", "delta", "alpha", "beta"):
+        value = getattr(point, name)
+        if name in ("p0", "good", "bad") and not 0 <= value <= 1:
+            raise InputError(name, value, "a probability from 0 to 1")
+        if name in ("delta", "alpha", "beta") and not 0 < value < 1:
+            raise InputError(name, value, "a probability above 0 and below 1")
+    if point.bad >= point.good:
+        raise InputError("bad", f"{point.bad:g}", f"less than good = {point.good:g}")
+    if point.trials is not None and point.trials < 1:
+        raise InputError("trials", point.trials, "at least 1")
+    if point.per_round is not None and point.every != 1:
+        raise InputError("per_round", f"{point.per_round:g} with every = {point.every}", "one of the two")
+    if point.trials is not None and point.trials < point.every:
+        raise InputError("trials", point.trials, f"at least every = {point.every}")
+    return point
