@@ -13,11 +13,11 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sim.axes import axis_specs, check_once, meant, override_axes, read_axis, with_followers, written
 from sim.errors import InputError
 from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
 from sim.variables import RESERVED, VARIABLES
@@ -26,8 +26,6 @@ CONF = Path(__file__).resolve().parent / "conf"
 
 # What changes how a result is computed, but not which result: not part of the default folder's name.
 BUDGET = ("runs", "target_se", "max_runs", "backend", "engine", "out", "figures", "sweep", "name")
-MAX_AXIS = 100_000
-AXIS_KEYS = ("set", "values", "start", "stop", "step", "num", "log")
 
 
 @dataclass(frozen=True)
@@ -168,120 +166,6 @@ def _explicit(overrides: Sequence[str]) -> set[str]:
     return {o.lstrip("+~").split("=", 1)[0].split("@")[0] for o in overrides}
 
 
-# ---------------------------------------------------------------- axes
-
-
-def _resolve(name: str) -> tuple[str, ...]:
-    """Return the parameter, or the group, that an axis of this name sets."""
-    if name in GROUPS:
-        return (name,)
-    found = [path for path in PARAMETERS if path == name or path.endswith("." + name)]
-    if len(found) == 1:
-        return (found[0],)
-    if found:
-        raise InputError(f"axes.{name}", "a name of several parameters", "one of " + ", ".join(found))
-    close = difflib.get_close_matches(name, [p.rsplit(".", 1)[-1] for p in PARAMETERS], n=3, cutoff=0.5)
-    raise InputError(f"axes.{name}", "no such parameter", " or ".join(dict.fromkeys(close)) or "a parameter", "or name it under set: [...]")
-
-
-def _meant(name: str) -> str | None:
-    """Return the parameter or group of this name, if there is exactly one."""
-    try:
-        return _resolve(name)[0]
-    except InputError:
-        return None
-
-
-def _decimal(where: str, value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        raise InputError(where, repr(value), "a number")
-    return Decimal(str(value))
-
-
-def _range(where: str, spec: Mapping[str, Any], whole: bool) -> tuple[Any, ...]:
-    """Return the values of {start, stop, step} (both ends included) or {start, stop, num[, log]}, as exact decimals."""
-    missing = [k for k in ("start", "stop") if k not in spec]
-    if missing or ("step" in spec) == ("num" in spec):
-        raise InputError(where, f"keys {', '.join(spec)}", "values: [...], or start, stop and step, or start, stop and num (and log)")
-    start, stop = _decimal(f"{where}.start", spec["start"]), _decimal(f"{where}.stop", spec["stop"])
-    if not isinstance(spec.get("log", False), bool):
-        raise InputError(f"{where}.log", repr(spec["log"]), "true or false")
-    if "step" in spec:
-        step = _decimal(f"{where}.step", spec["step"])
-        if step == 0 or (stop - start) / step < 0:
-            raise InputError(where, f"start {start}, stop {stop}, step {step}: no values", "a step that leads from start to stop")
-        number = int((stop - start) / step) + 1
-        exact = [start + i * step for i in range(min(number, MAX_AXIS + 1))]
-    else:
-        number = spec["num"]
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise InputError(f"{where}.num", repr(number), "a whole number of at least 1")
-        if spec.get("log") and (start <= 0 or stop <= 0):
-            raise InputError(where, f"start {start}, stop {stop}", "both above 0 with log")
-        parts = [Decimal(i) / max(number - 1, 1) for i in range(min(number, MAX_AXIS + 1))]
-        exact = [start * (stop / start) ** p if spec.get("log") else start + (stop - start) * p for p in parts]
-        exact = [round(value, 12) for value in exact]
-    if number > MAX_AXIS:
-        raise InputError(where, f"{number} values", f"at most {MAX_AXIS}")
-    if whole:
-        return tuple(dict.fromkeys(round(value) if "num" in spec else _whole(where, value) for value in exact))
-    return tuple(float(value) + 0.0 for value in exact)  # + 0.0: no negative zero
-
-
-def _whole(where: str, value: Decimal) -> int:
-    if value != int(value):
-        raise InputError(where, str(value), "whole numbers")
-    return int(value)
-
-
-def _axis(name: str, spec: Any) -> Axis:
-    where = f"axes.{name}"
-    if isinstance(spec, Mapping) and (unknown := [k for k in spec if k not in AXIS_KEYS]):
-        raise InputError(f"{where}.{unknown[0]}", "an unknown key", "one of " + ", ".join(AXIS_KEYS))
-    if isinstance(spec, Mapping) and "set" in spec:
-        chosen = [spec["set"]] if isinstance(spec["set"], str) else spec["set"]
-        if not chosen or not isinstance(chosen, list):
-            raise InputError(f"{where}.set", repr(spec["set"]), "a list of parameters")
-        paths = tuple(path for one in chosen for path in _resolve(str(one)))
-    else:
-        paths = _resolve(name)
-    kinds = {PARAMETERS[path].kind if path in PARAMETERS else str for path in paths}
-    if len(kinds) > 1 or (len(paths) > 1 and set(paths) & set(GROUPS)):
-        raise InputError(f"{where}.set", ", ".join(paths), "parameters of one kind")
-    kind = kinds.pop()
-    values: tuple[Any, ...]
-    if isinstance(spec, Mapping) and "values" not in spec:
-        if kind not in (int, float):
-            raise InputError(where, "a range", f"a list: {paths[0]} is no number")
-        values = _range(where, spec, kind is int)
-    else:
-        given = spec["values"] if isinstance(spec, Mapping) else spec
-        if not isinstance(given, list):
-            raise InputError(where, repr(given), "a list of values, or a range")
-        values = tuple(v + 0.0 if kind is float and isinstance(v, int | float) and not isinstance(v, bool) else v for v in given)
-    if not values:
-        raise InputError(where, "no values", "at least one")
-    if len(set(map(repr, values))) < len(values):
-        raise InputError(where, "the same value twice", "distinct values")
-    if any(not isinstance(v, kind) for v in values):
-        bad = next(v for v in values if not isinstance(v, kind))
-        raise InputError(where, repr(bad), {int: "whole numbers", float: "numbers", str: "names", bool: "true or false"}[kind])
-    return Axis(name, paths, values)
-
-
-def _axis_specs(specs: Any, prefix: str = "") -> dict[str, Any]:
-    """Flatten {effect: {mean: [...]}} to {effect.mean: [...]}."""
-    if specs is None:
-        return {}
-    if not isinstance(specs, Mapping):
-        raise InputError("axes", repr(specs), "a mapping of names to values")
-    out = {}
-    for name, spec in specs.items():
-        nested = isinstance(spec, Mapping) and not set(AXIS_KEYS) & set(spec) and spec
-        out.update(_axis_specs(spec, f"{prefix}{name}.") if nested else {f"{prefix}{name}": spec})
-    return out
-
-
 # ---------------------------------------------------------------- settings
 
 
@@ -297,19 +181,13 @@ def _narrowed(axis: Axis, explicit: set[str], values: Mapping[str, Any], chosen:
     given = [path for path in axis.paths if path in explicit]
     if not given:
         return axis
-    if len(axis.paths) > 1:
+    if len(axis.paths) > 1 or axis.linked:
         raise InputError(given[0], "a value", f"none: the axis {axis.name} sets it", f"narrow the axis with +axes.{axis.name}.values=[...]")
     if axis.is_group:
-        return Axis(axis.name, axis.paths, (chosen[axis.paths[0]],))
+        return replace(axis, values=(chosen[axis.paths[0]],))
     value = _paths(values)[axis.paths[0]]
     kind = PARAMETERS[axis.paths[0]].kind
-    return Axis(axis.name, axis.paths, (float(value) if kind is float and isinstance(value, int) else value,))
-
-
-def _with_followers(axis: Axis, follows: Mapping[str, str]) -> Axis:
-    """Let an axis also set what follows its parameters in a preset, such as rho_pf in channel=noise."""
-    more = tuple(path for path, leader in follows.items() if leader in axis.paths)
-    return Axis(axis.name, axis.paths + more, axis.values)
+    return replace(axis, values=(float(value) if kind is float and isinstance(value, int) else value,))
 
 
 def _target_se(values: Any) -> dict[str, float]:
@@ -336,32 +214,6 @@ def _folder(name: str, overrides: Sequence[str]) -> Path:
 
 def _is_axis(override: str) -> bool:
     return override.lstrip("+").startswith("axes.")
-
-
-def _override_axes(specs: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Replace or narrow axes as the command line says; hydra would merge a list into a range.
-
-    ``axes.NAME=[...]`` and ``axes.NAME={start: ...}`` replace the values of an axis and keep what it sets; ``axes.NAME.step=...``
-    changes one thing. Values win over a range, num over step and step over num, whichever comes last.
-    """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    specs = {name: {"values": spec} if isinstance(spec, list) else spec for name, spec in specs.items()}
-    for override in overrides:
-        parsed = OverridesParser.create().parse_override(override)
-        name = parsed.key_or_group.removeprefix("axes.")
-        value: Any = parsed.value()
-        head, _, leaf = name.rpartition(".")
-        if leaf in AXIS_KEYS and head:
-            name, value = head, {leaf: value}
-        new = dict(value) if isinstance(value, Mapping) else {"values": value}
-        old = specs.get(name, {})
-        if not isinstance(old, Mapping):
-            raise InputError(f"axes.{name}", repr(old), "a list of values, or a range")
-        clear = {"values": ("start", "stop", "step", "num", "log"), "step": ("num", "log"), "num": ("step",), "start": ("values",)}
-        gone = {key for leaf in new for key in clear.get(leaf, ())} | ({"values"} if {"stop", "step", "num"} & set(new) else set())
-        specs[name] = {**{k: v for k, v in old.items() if k not in gone}, **new}
-    return specs
 
 
 def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
@@ -392,8 +244,10 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
 
     choices = groups(more)
     chosen = {o.lstrip("+").split("=", 1)[0]: o.split("=", 1)[1] for o in overrides if o.lstrip("+").split("=", 1)[0] in choices}
-    specs = _override_axes(_axis_specs(values["axes"]), [o for o in overrides if _is_axis(o)])
-    axes = tuple(_narrowed(_axis(name, spec), explicit, values, chosen) for name, spec in specs.items())
+    if "sweep" in chosen:
+        check_once(f"sweep={chosen['sweep']}", choices["sweep"][chosen["sweep"]].read_text())
+    specs = override_axes(axis_specs(values["axes"]), [o for o in overrides if _is_axis(o)])
+    axes = tuple(_narrowed(read_axis(name, spec), explicit, values, chosen) for name, spec in specs.items())
     taken: dict[str, str] = {}
     for axis in axes:
         for path in axis.paths:
@@ -404,9 +258,9 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
             raise InputError(f"axes.{axis.name}", "a name that results use", "another name")
         if not re.fullmatch(r"[A-Za-z_][\w.-]*", axis.name):
             raise InputError(f"axes.{axis.name}", "an axis of this name", "letters, digits, dots and dashes, a letter first")
-        if (own := _meant(axis.name)) and own not in axis.paths:
+        if (own := meant(axis.name)) and own not in axis.paths:
             raise InputError(f"axes.{axis.name}", f"an axis of this name that sets {', '.join(axis.paths)}", f"one that sets {own}")
-    axes = tuple(_with_followers(axis, {path: leader for path, leader in follows.items() if path not in taken}) for axis in axes)
+    axes = tuple(with_followers(axis, {path: leader for path, leader in follows.items() if path not in taken}) for axis in axes)
 
     group_axes = [axis for axis in axes if axis.is_group]
     bases = {}
@@ -443,8 +297,9 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     target_se = _target_se(values["target_se"])
     if target_se and values["max_runs"] < values["runs"]:
         raise InputError("max_runs", values["max_runs"], f"at least runs = {values['runs']}")
-    sampled = [sweep.cell(index).policy for index in (tuple(0 for _ in axes), tuple(n - 1 for n in sweep.shape))]
-    if any(v.endswith("sampled") for v in target_se) and not all(p.sampled_eval or p.rollback.on for p in sampled):
+    if any(v.endswith("sampled") for v in target_se) and not all(
+        cell.policy.sampled_eval or cell.policy.rollback.on for cell in sweep.some()
+    ):
         name = next(v for v in target_se if v.endswith("sampled"))
         raise InputError(f"target_se.{name}", "a variable that is not recorded", "one that is", "set policy.sampled_eval=true")
     out = folders[-1] if folders else values["out"]
@@ -461,7 +316,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         figures=_figures(values["figures"]),
         resolved={
             **values,
-            "axes": {axis.name: {"set": list(axis.paths), "values": list(axis.values)} for axis in axes},
+            "axes": {axis.name: written(axis) for axis in axes},
             "changed": [o for o in plain if o.split("=")[0].split(".")[0] in GROUPS and "." in o.split("=")[0]],
         },
     )

@@ -126,7 +126,7 @@ def _values(name: str, text: str) -> tuple[Any, ...]:
     """Return the values a key is given: one, a list, or a range as for axes."""
     import yaml
 
-    from sim.config import _range as value_range
+    from sim.axes import value_range
 
     try:
         value = yaml.safe_load(re.sub(r"(?<=[\w}]):(?=\S)", ": ", text))

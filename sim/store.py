@@ -56,7 +56,14 @@ def identity(sweep: Sweep) -> dict[str, Any]:
         "model_version": MODEL_VERSION,
         "seed": sweep.seed,
         "order of axes": [axis.name for axis in sweep.axes],
-        "axes": {axis.name: {"sets": list(axis.paths), "values": list(axis.values)} for axis in sweep.axes},
+        "axes": {
+            axis.name: {
+                "sets": list(axis.paths),
+                "values": list(axis.values),
+                **({"linked": [list(row) for row in axis.linked]} if axis.linked else {}),
+            }
+            for axis in sweep.axes
+        },
         "cells": {"/".join(names) or "all": dict(base) for names, base in sweep.bases.items()},
         "baseline": dict(sweep.baseline),
         "tiles": {"block": list(sweep.block_shape), "lanes": sweep.lanes, "runs": sweep.tile_runs},
@@ -273,7 +280,9 @@ def _write_results(root: Any, sweep: Sweep, totals: Callable[[Block], np.ndarray
     for axis in sweep.axes:
         text = isinstance(axis.values[0], str)
         values = np.array(axis.values, dtype=np.dtypes.StringDType() if text else None)
-        attributes = {"long_name": axis.long_name, "units": axis.unit, "sets": list(axis.paths)}
+        attributes: dict[str, Any] = {"long_name": axis.long_name, "units": axis.unit, "sets": list(axis.paths)}
+        if axis.linked:
+            attributes["linked"] = json.dumps(dict(zip(axis.values, axis.linked, strict=True)))
         _coordinate(root, axis.name, values, attributes)
     _coordinate(root, "round", np.arange(layout.rounds), {"long_name": "round", "units": "rounds"})
     label = {"long_name": f"skills retired in a run; the last bin is {HISTOGRAM_BINS - 1} or more", "units": "skills"}
@@ -409,6 +418,9 @@ def open_result(path: Path | str) -> xarray.Dataset:
                 raise ValueError(f"a chunk of {name} is missing")
         data = data[["runs", *order, "retired_histogram"]]
         data.attrs |= {name: json.loads(data.attrs[name]) for name in ("identity", "config")}
+        for axis in data.coords:
+            if "linked" in data[axis].attrs:
+                data[axis].attrs["linked"] = json.loads(data[axis].attrs["linked"])
         return data.load() if data.nbytes <= LOADED_BYTES else data
 
 

@@ -42,30 +42,51 @@ class Axis:
     name
         Of the dimension.
     paths
-        The parameters it sets, all to the same value; or one group (``world``), whose values are presets by name.
+        The parameters it sets; or one group (``world``), whose values are presets by name.
     values
         At least one; numbers, or names.
+    linked
+        For each value, what each of ``paths`` is set to. Empty: all to the value itself.
+    label
+        What the axis is, in words of the user's; may be empty.
     """
 
     name: str
     paths: tuple[str, ...]
     values: tuple[Any, ...]
+    linked: tuple[tuple[Any, ...], ...] = ()
+    label: str = ""
+
+    def settings(self, i: int) -> dict[str, Any]:
+        """Return what the axis sets at an index, by path."""
+        return dict(zip(self.paths, self.linked[i], strict=True)) if self.linked else dict.fromkeys(self.paths, self.values[i])
 
     @property
     def is_group(self) -> bool:
         return self.paths[0] in GROUPS
 
     @property
+    def own(self) -> str | None:
+        """The parameter that the axis is named after, if it sets that one: its values are those of the axis."""
+        return next((path for path in self.paths if path == self.name or path.endswith("." + self.name)), None)
+
+    @property
     def unit(self) -> str:
-        return "" if self.is_group else PARAMETERS[self.paths[0]].unit
+        path = (self.own or "") if self.linked else self.paths[0]
+        return PARAMETERS[path].unit if path in PARAMETERS else ""
 
     @property
     def long_name(self) -> str:
+        if self.label:
+            return self.label
         if self.is_group:
             return self.paths[0]
-        if len(self.paths) > 1:
+        if self.linked and not self.own:
+            return "sets " + ", ".join(self.paths)
+        if len(self.paths) > 1 and not self.linked:
             return " = ".join(self.paths)
-        return f"{self.paths[0]}: {PARAMETERS[self.paths[0]].doc}"
+        path = self.own or self.paths[0]
+        return f"{path}: {PARAMETERS[path].doc}"
 
 
 def _tree(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,9 +190,9 @@ class Sweep:
         The first cell of each combination of presets is read from its mapping and kept; the others, many times faster, are that
         one with other values. All axes set the same parameters in every cell, so nothing of the first is left over.
         """
-        chosen = [(axis, axis.values[i]) for axis, i in zip(self.axes, index, strict=True)]
-        names = tuple(value for axis, value in chosen if axis.is_group)
-        values = {path: value for axis, value in chosen if not axis.is_group for path in axis.paths}
+        chosen = list(zip(self.axes, index, strict=True))
+        names = tuple(axis.values[i] for axis, i in chosen if axis.is_group)
+        values = {path: value for axis, i in chosen if not axis.is_group for path, value in axis.settings(i).items()}
         if names not in self._models:
             self._models[names] = from_mapping(Cell, _merged(self.bases[names], _tree(values)))
         return self._models[names], values
@@ -188,20 +209,24 @@ class Sweep:
         made: Cell = _replaced(model, _tree({**values, **self.baseline}))
         return made
 
+    def some(self, baseline: bool = False) -> Iterator[Cell]:
+        """Yield all cells of a small grid, or those they are compared with; else the ones along each axis, from both ends of the others."""
+        ends = [tuple(0 for _ in self.axes), tuple(n - 1 for n in self.shape)]
+        along = ((*end[:k], i, *end[k + 1 :]) for end in ends for k, n in enumerate(self.shape) for i in range(n))
+        everything = itertools.product(*(range(n) for n in self.shape))
+        for index in everything if self.size <= 5000 else along:
+            yield self.baseline_cell(index) if baseline else self.cell(index)
+
     def check(self) -> None:
-        """Build cells to see that they are valid: all of a small grid; else along each axis, from both ends of the others.
+        """Build some cells, and those they are compared with, to see that they are valid.
 
         Raises
         ------
         InputError
             Something is out of bounds or beyond the kernels' limits.
         """
-        ends = [tuple(0 for _ in self.axes), tuple(n - 1 for n in self.shape)]
-        some = ((*end[:k], i, *end[k + 1 :]) for end in ends for k, n in enumerate(self.shape) for i in range(n))
-        everything = itertools.product(*(range(n) for n in self.shape))
-        for index in everything if self.size <= 5000 else some:
-            check_limits(self.cell(index))
-            check_limits(self.baseline_cell(index))
+        for cell in itertools.chain(self.some(), self.some(baseline=True)):
+            check_limits(cell)
 
     # ------------------------------------------------------------ tiles
 

@@ -110,9 +110,9 @@ AXES = {
 
 
 def test_the_list_of_axes_is_whole() -> None:
-    from sim.config import _resolve
+    from sim.axes import resolve
 
-    assert {_resolve(name)[0] for name in AXES} == {p.path for p in parameters()}
+    assert {resolve(name)[0] for name in AXES} == {p.path for p in parameters()}
 
 
 def _listed(values: list[object]) -> str:
@@ -122,9 +122,9 @@ def _listed(values: list[object]) -> str:
 @pytest.mark.parametrize("name", AXES)
 def test_any_parameter_can_be_an_axis(name: str) -> None:
     """The cells of the axis are those of the same values given one by one."""
-    from sim.config import _resolve
+    from sim.axes import resolve
 
-    path = _resolve(name)[0]
+    path = resolve(name)[0]
     sweep = load([f"+axes.{name}={_listed(AXES[name])}"]).sweep
     assert sweep.axes[0].name == name
     assert sweep.axes[0].values == tuple(AXES[name])
@@ -137,13 +137,13 @@ def test_any_parameter_can_be_an_axis(name: str) -> None:
 @pytest.mark.parametrize("names", [("effect.mean", "rounds"), ("router.mode", "rollback.on", "spread")])
 def test_several_axes_make_a_grid(command: Command, names: tuple[str, ...]) -> None:
     """Each cell of a grid holds the numbers of that cell alone."""
-    from sim.config import _resolve
+    from sim.axes import resolve
 
     assert command(*(f"+axes.{n}={_listed(AXES[n])}" for n in names), "runs=6", "out=grid").code == 0
     grid = results("grid")
     assert grid["retired"].dims == names
     for i, corner in enumerate((0, -1)):
-        one = [f"{_resolve(n)[0]}={str(AXES[n][corner]).lower()}" for n in names]
+        one = [f"{resolve(n)[0]}={str(AXES[n][corner]).lower()}" for n in names]
         assert command(*one, "+axes.tau=[0.1]", "runs=6", f"out=one{i}").code == 0
         alone, cell = results(f"one{i}").isel(tau=0), grid.isel(dict.fromkeys(names, corner))
         for variable in ("tail_eval", "retired", "observed_failures", "delta_clean_se", "eval_by_round"):
@@ -159,6 +159,95 @@ def test_linked_axes(command: Command) -> None:
         b = results(f"b{value}").isel(tau=0)
         for name in a.data_vars:
             assert np.array_equal(a[name].sel(rho=value).values, b[name].values, equal_nan=True), name
+
+
+P0 = "+axes.p0={set: [difficulty.a, difficulty.b], values: {0.1: [2, 18], 0.5: [10, 10], 0.9: [18, 2]}}"
+N_MIN = "+axes.n_min={set: [policy.n_min, world.n_train], values: {24: [24, 6], 100: [100, 25]}}"
+
+
+def test_each_parameter_of_an_axis_can_have_its_own_values(command: Command) -> None:
+    """The cells hold the bits of the same points run one by one."""
+    assert command(P0, N_MIN, "runs=16", "out=grid").code == 0
+    grid = results("grid")
+    assert grid["retired"].dims == ("p0", "n_min")
+    assert grid["p0"].values.tolist() == [0.1, 0.5, 0.9]
+    assert grid["n_min"].values.tolist() == [24, 100]
+    for p0, a, b in ((0.1, 2, 18), (0.9, 18, 2)):
+        for n_min, n_train in ((24, 6), (100, 25)):
+            point = (f"world.difficulty.a={a}", f"world.difficulty.b={b}", f"policy.n_min={n_min}", f"world.n_train={n_train}")
+            assert command(*point, "runs=16", f"out={p0}-{n_min}").code == 0
+            alone, cell = results(f"{p0}-{n_min}"), grid.sel(p0=p0, n_min=n_min)
+            for name in alone.data_vars:
+                assert np.array_equal(alone[name].values, cell[name].values, equal_nan=True), name
+    assert float(grid["tail_eval"].sel(p0=0.9).min()) > float(grid["tail_eval"].sel(p0=0.1).max())
+
+
+def test_what_a_linked_axis_holds() -> None:
+    p0, n_min = load([P0, N_MIN]).sweep.axes
+    assert p0.settings(2) == {"world.difficulty.a": 18.0, "world.difficulty.b": 2.0}
+    assert all(type(value) is float for row in p0.linked for value in row)
+    assert (p0.long_name, p0.unit) == ("sets world.difficulty.a, world.difficulty.b", "")
+    assert n_min.settings(0) == {"policy.n_min": 24, "world.n_train": 6}
+    assert (n_min.long_name, n_min.unit) == ("policy.n_min: trials a skill must have before it can be retired", "trials")
+    (tau,) = load(["+axes.tau={set: [tau, router.mode], values: {0: [0, top_hit], 0.5: [0.5, withheld]}}"]).sweep.axes
+    assert [repr(value) for value in tau.values] == ["0.0", "0.5"]  # of the type of the parameter it is named after
+    (tasks,) = load(["+axes.tasks={set: [keep, probes], values: {any: [any_fail, 1], hard one: [mixed, 2]}}"]).sweep.axes
+    assert tasks.values == ("any", "hard one")
+    one = load(["+axes.x={set: tau, values: {1: [0.1], 2.5: [0.2]}}"]).sweep
+    assert one.axes[0].values == (1.0, 2.5)
+    assert [one.cell((i,)).policy.tau for i in range(2)] == [0.1, 0.2]
+
+
+def test_size_of_a_run_follows_a_linked_axis() -> None:
+    sweep = load(["+axes.size={set: [n_train, rounds], values: {a: [6, 30], b: [40, 8], c: [10, 10]}}", "world.n_eval=5"]).sweep
+    assert sweep.largest == (30, 30 * 45)
+    assert [sweep.cell((i,)).policy.rounds for i in range(3)] == [30, 8, 10]
+
+
+def test_a_parameter_that_follows_a_linked_one_takes_its_values() -> None:
+    sweep = load(["channel=noise", "+axes.judge={set: [tau, rho_fp], values: {good: [0.1, 0.05], bad: [0.3, 0.4]}}"]).sweep
+    assert sweep.axes[0].paths == ("policy.tau", "channel.rho_fp", "channel.rho_pf")
+    assert [(c.policy.tau, c.channel.rho_pf) for c in map(sweep.cell, [(0,), (1,)])] == [(0.1, 0.05), (0.3, 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("override", "values", "rows"),
+    [
+        ("axes.p0=[0.9,0.1]", (0.9, 0.1), ((18.0, 2.0), (2.0, 18.0))),
+        ("+axes.p0.values=[0.5]", (0.5,), ((10.0, 10.0),)),
+        ("axes.p0.values={0.2: [4, 16]}", (0.2,), ((4.0, 16.0),)),
+        ("axes.p0={set: [tau], values: [0.1, 0.2]}", (0.1, 0.2), ()),
+        ("axes.p0={set: [tau], start: 0, stop: 0.2, step: 0.1}", (0.0, 0.1, 0.2), ()),
+    ],
+)
+def test_a_list_chooses_among_the_values_of_a_linked_axis(override: str, values: tuple[float, ...], rows: tuple[object, ...]) -> None:
+    (axis,) = load([P0, override]).sweep.axes
+    assert (axis.values, axis.linked) == (values, rows)
+
+
+def test_a_range_gives_way_to_linked_values() -> None:
+    axes = {axis.name: axis for axis in load(["+sweep=noise", "axes.rho.values={0.1: [0.1, 0.2]}"]).sweep.axes}
+    assert axes["rho"].settings(0) == {"channel.rho_fp": 0.1, "channel.rho_pf": 0.2}
+
+
+def test_a_sweep_file_with_a_linked_axis(command: Command, tmp_path: Path) -> None:
+    """With a label; what --cfg prints as its axes gives the same sweep."""
+    import yaml
+
+    folder = tmp_path / "conf/sweep"
+    folder.mkdir(parents=True)
+    head = "# @package _global_\nname: mine\n"
+    axis = "axes:\n  p0: {{set: [difficulty.a, difficulty.b], values: {{{}}}, label: mean no-skill pass rate}}\n"
+    (folder / "mine.yaml").write_text(head + axis.format("0.1: [2, 18], 0.5: [10, 10]"))
+    assert command("+sweep=mine", "runs=2", "out=a", "--config-dir", "conf").code == 0
+    assert results("a")["p0"].attrs["long_name"] == "mean no-skill pass rate"
+    printed = yaml.safe_load(command("--cfg", "+sweep=mine", "--config-dir", "conf").out)
+    (folder / "again.yaml").write_text(head + yaml.safe_dump({"axes": printed["axes"]}))
+    assert load(["+sweep=again"], tmp_path / "conf").sweep == load(["+sweep=mine"], tmp_path / "conf").sweep
+    for twice in ("0.1: [2, 18], 0.10: [3, 17]", "1: [2, 18], 1.0: [3, 17]", "a: [2, 18], a: [3, 17]"):
+        (folder / "mine.yaml").write_text(head + axis.format(twice))
+        line = command("+sweep=mine", "--config-dir", "conf").error
+        assert "twice" in line or "duplicate" in line
 
 
 def test_symmetric_noise_follows_an_axis_over_rho_fp() -> None:

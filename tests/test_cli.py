@@ -31,6 +31,7 @@ def results(folder: str) -> xarray.Dataset:
 
 # ---------------------------------------------------------------- bad input
 
+LINKED = "+axes.x={set: [tau, cap], values: {0.1: [0.1, 2], 0.5: [0.2, 3]}}"
 # argument(s), words the line must hold: the name of what is wrong, what was got, what is expected
 BAD: list[tuple[str | list[str], list[str]]] = [
     # unknown things
@@ -109,6 +110,43 @@ BAD: list[tuple[str | list[str], list[str]]] = [
     ("+axes.tiles={set: tau, values: [0.1, 0.2]}", ["axes.tiles"]),
     ("+axes.retired={set: tau, values: [0.1, 0.2]}", ["axes.retired"]),
     (["+sweep=noise", "channel.rho_fp=0.1"], ["channel.rho_fp", "rho"]),
+    # axes that set each parameter to a value of its own
+    ("+axes.x={set: [tau, cap], values: {}}", ["axes.x", "no values"]),
+    ("+axes.x={set: [tau, cap], values: {1: [0.1]}}", ["axes.x", "1: [0.1]", "a list of 2", "policy.tau, policy.cap"]),
+    ("+axes.x={set: [tau, cap], values: {1: [0.1, 2, 3]}}", ["axes.x", "a list of 2"]),
+    ("+axes.x={set: tau, values: {1: 0.1}}", ["axes.x", "1: 0.1", "a list of 1"]),
+    ("+axes.x={set: [tau, cap], values: {1: [0.1, 2.0]}}", ["axes.x", "policy.cap at 1", "2.0", "whole numbers"]),
+    ("+axes.x={set: [tau, cap], values: {1: [0.1, true]}}", ["axes.x", "policy.cap at 1", "True", "whole numbers"]),
+    ("+axes.x={set: [tau, cap], values: {1: [true, 2]}}", ["axes.x", "policy.tau at 1", "True", "numbers"]),
+    ("+axes.x={set: [tau, cap], values: {1: [a, 2]}}", ["axes.x", "policy.tau at 1", "'a'", "numbers"]),
+    ("+axes.x={set: [tau, keep], values: {1: [0.1, 2]}}", ["axes.x", "world.difficulty.keep at 1", "names"]),
+    ("+axes.x={set: [tau, cap], values: {1: [1, 2]}}", ["policy.tau", "1", "below 1"]),
+    ("+axes.x={set: [tau, cap], values: {1: [0.1, 2], a: [0.2, 3]}}", ["axes.x", "numbers and names"]),
+    ("+axes.x={set: [tau, cap], values: {1: [0.1, 2], 1.0: [0.2, 3]}}", ["axes.x", "1.0 twice", "distinct"]),
+    ("+axes.x={set:[tau,cap],values:{a:[0.1,2],a:[0.2,3]}}", ["axes.x", "a twice", "distinct"]),
+    ("+axes.x={set: [tau, cap], values: {true: [0.1, 2]}}", ["axes.x", "True", "numbers, or names"]),
+    ("+axes.x={set: [tau, cap], values: {nan: [0.1, 2]}}", ["axes.x", "nan", "numbers, or names"]),
+    ("+axes.x={set: [tau, cap], values: {99999999999999999999: [0.1, 2]}}", ["axes.x", "99999999999999999999"]),
+    ("+axes.x={set: [tau, cap], values: {a$b: [0.1, 2]}}", ["axes.x", "'a$b'", "names"]),
+    ("+axes.x={set: [tau, tau], values: {1: [0.1, 0.2]}}", ["axes.x", "policy.tau", "one axis per parameter"]),
+    ("+axes.tau={set: [tau, cap], values: {0.1: [0.2, 2]}}", ["axes.tau", "policy.tau = 0.2 at 0.1", "the value itself"]),
+    ("+axes.cap={set: [tau, rounds], values: {1: [0.1, 12]}}", ["axes.cap", "one that sets policy.cap"]),
+    ("+axes.world={values: {a: [mbpp_hard100]}}", ["axes.world", "a list of presets"]),
+    ("+axes.x={set: [world, tau], values: {a: [mbpp_hard100, 0.1]}}", ["axes.x", "world", "not groups"]),
+    ("+axes.tau={values: [0.1], label: 3}", ["axes.tau.label", "3", "a text"]),
+    ("+axes.tau={values: [0.1], label: '$x'}", ["axes.tau.label", "'$x'", "without $"]),
+    ([LINKED, "axes.x=[0.3]"], ["axes.x", "0.3", "some of its values: 0.1, 0.5"]),
+    ([LINKED, "axes.x=[true]"], ["axes.x", "True", "some of its values"]),
+    ([LINKED, "axes.x=[[0.1]]"], ["axes.x", "[0.1]", "some of its values"]),
+    ([LINKED, "axes.x=[0.1,0.1]"], ["axes.x", "twice"]),
+    ([LINKED, "axes.x=[]"], ["axes.x", "no values"]),
+    ([LINKED, "axes.x=0.1"], ["axes.x", "0.1", "a list of some of its values"]),
+    ([LINKED, "axes.x={start: 0, stop: 1, num: 3}"], ["axes.x", "a range", "some of its values"]),
+    ([LINKED, "axes.x.step=0.1"], ["axes.x", "a range"]),
+    ([LINKED, "axes.x={0.1: [0.1, 2]}"], ["axes.x.0.1", "unknown key"]),
+    ([LINKED, "policy.tau=0.1"], ["policy.tau", "none: the axis x sets it", "+axes.x.values=[...]"]),
+    (["+axes.x={set: tau, values: {1: [0.1]}}", "policy.tau=0.1"], ["policy.tau", "the axis x sets it"]),
+    (f"+axes.tau=[1{'0' * 310}]", ["axes.tau", "numbers"]),
     # budget
     ("runs=0", ["runs", "0", "from 1"]),
     ("runs=-1", ["runs", "-1"]),
@@ -177,12 +215,12 @@ def test_bad_input_of_a_real_process(process: Start, tmp_path: Path) -> None:
 
 def test_ambiguous_name_of_an_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     """No two parameters share their last name today; should they, an axis must say which."""
-    from sim.config import _resolve
+    from sim.axes import resolve
     from sim.sweep import PARAMETERS
 
     monkeypatch.setitem(PARAMETERS, "world.synth.tau", PARAMETERS["policy.tau"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"axes\.tau: got a name of several parameters, expected one of policy\.tau, world\.synth\.tau"):
-        _resolve("tau")
+        resolve("tau")
 
 
 def test_advice_for_a_linked_axis_works(command: Command) -> None:

@@ -180,6 +180,47 @@ def test_pi_tau_comes_from_the_axis_then_the_preset_then_the_config() -> None:
     assert axes.pi_tau(fixed) is None
 
 
+def test_a_linked_axis_is_taken_for_what_it_is(tmp_path: Path) -> None:
+    linked = {
+        "judge": "{set: [rho_fp, rho_pf], values: {0.1: [0.1, 0.3], 0.4: [0.4, 0]}}",
+        "n_min": "{set: [n_train, n_min, cap], values: {24: [6, 24, 5], 100: [25, 100, 5]}}",
+        "margin_of": "{set: [tau], values: {1: [0.1], 2: [0.5]}}",
+        "rounds": "{values: [4, 6], label: 'how long: life'}",
+    }
+    assert simulate([*(f"+axes.{k}={v}" for k, v in linked.items()), "runs=2", f"out={tmp_path}", "figures=[]"]) == 0
+    data = axes.prepare(open_result(tmp_path))
+    assert axes.rate_axis(data) is None
+    assert axes.setting(data, axes.FP, axes.PF) is axes.setting(data, axes.TAU) is None
+    assert "plane" not in figures.possible(data)
+    assert axes.pi_tau(data) is None
+    assert axes.parameter(data, "policy.cap") == 5  # the same at both values
+    part = data.isel(judge=1, n_min=0, margin_of=1)
+    found = {path: axes.parameter(part, path) for path in (axes.FP, axes.PF, axes.TAU, "policy.n_min", "world.n_train")}
+    assert found == {axes.FP: 0.4, axes.PF: 0.0, axes.TAU: 0.5, "policy.n_min": 24, "world.n_train": 6}
+    assert axes.pi_tau(part) == pytest.approx(0.25)
+    assert axes.threshold(data.isel(margin_of=1), "judge") is None
+    assert axes.symbol(data, "judge") == "judge"
+    assert axes.axis_label(data, "judge") == "judge: sets channel.rho_fp, channel.rho_pf"
+    assert axes.axis_label(data, "n_min") == "n_min: trials a skill must have before it can be retired"
+    assert axes.axis_label(data, "margin_of") == "margin_of: sets policy.tau"
+    assert axes.axis_label(data, "rounds") == "rounds: how long: life (rounds)"
+    words = axes.settings(part)
+    assert "judge = 0.4" in words
+    assert r"$\tau$ = 0.5" in words  # the axis does not say it
+    assert words.count("n_min = 24") == 1
+    assert figures.draw(data, tmp_path, ["grid", "lines"])
+
+
+def test_a_linked_axis_named_after_an_error_rate_marks_nothing(tmp_path: Path) -> None:
+    axis = "+axes.rho_fp={set: [rho_fp, cap], values: {0: [0, 4], 0.3: [0.3, 6], 0.6: [0.6, 8]}}"
+    assert simulate([axis, "+axes.tau=[0.1,0.2]", "runs=2", f"out={tmp_path}", "figures=[grid]"]) == 0
+    data = open_result(tmp_path)
+    assert axes.symbol(data, "rho_fp") == axes.SYMBOLS[axes.FP]
+    assert axes.axis_label(data, "rho_fp").startswith(axes.SYMBOLS[axes.FP] + ": P(observed pass")
+    assert axes.threshold(data.isel(tau=0), "rho_fp") is None
+    assert axes.rate_axis(data) is None
+
+
 def test_edges_lie_between_values() -> None:
     assert axes.edges([0.0, 1.0, 3.0], log=False).tolist() == [-0.5, 0.5, 2.0, 4.0]
     assert axes.edges([1.0, 4.0], log=True) == pytest.approx([0.5, 2.0, 8.0])

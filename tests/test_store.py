@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import xarray
 
-from sim.store import Store, open_result
+from sim.config import load
+from sim.store import Store, identity, open_result
 from sim.sweep import Block
 from sim.variables import SERIES_VARIABLES, VARIABLES
 from tests.conftest import Command, files, same
@@ -140,6 +141,22 @@ def test_another_configuration_is_refused(command: Command, changed: list[str], 
         assert word in line
     assert "out=" in line
     assert files("a") == before
+
+
+def test_a_linked_axis_is_part_of_what_a_store_belongs_to(command: Command) -> None:
+    """Its own values, order and what they set; a store of other axes has nothing new in it."""
+    axis = "+axes.x={{set: [tau, cap], values: {{{}}}}}"
+    assert command(axis.format("1: [0.1, 4], 2: [0.2, 8]"), "runs=8", "out=a").code == 0
+    before = files("a")
+    assert json.loads(results(Path("a"))["x"].attrs["linked"]) == {"1": [0.1, 4], "2": [0.2, 8]}
+    for other in ("1: [0.1, 4], 2: [0.2, 6]", "2: [0.2, 8], 1: [0.1, 4]", "1: [0.1, 4], 3: [0.2, 8]"):
+        assert "axes.x" in command(axis.format(other), "runs=8", "out=a").error
+    assert files("a") == before
+    assert command(axis.format("1: [0.1, 4], 2: [0.2, 8]"), "runs=16", "out=a").code == 0
+    assert (results(Path("a"))["runs"] == 16).all()
+    assert identity(load(["+axes.rho={set: [rho_fp, rho_pf], values: [0, 0.2]}"]).sweep)["axes"] == {
+        "rho": {"sets": ["channel.rho_fp", "channel.rho_pf"], "values": [0.0, 0.2]}
+    }
 
 
 def test_axes_in_another_order_are_refused_by_name(command: Command) -> None:

@@ -67,9 +67,26 @@ def sets(data: xarray.Dataset, name: str) -> tuple[str, ...]:
     return (there,) if isinstance(there, str) else tuple(str(path) for path in there)
 
 
+def linked(data: xarray.Dataset, name: str) -> Mapping[str, Sequence[Any]]:
+    """Return what an axis sets its parameters to, in the order of :func:`sets`, for each value as text; empty if to the value itself."""
+    there: Mapping[str, Sequence[Any]] = data[name].attrs.get("linked") or {}
+    return there
+
+
+def shown(data: xarray.Dataset, name: str) -> tuple[str, ...]:
+    """Return the parameters whose values are those of an axis: all it sets, but of linked ones only the one it is named after."""
+    paths = sets(data, name)
+    return tuple(path for path in paths if path == name or path.endswith("." + name)) if linked(data, name) else paths
+
+
+def is_just(data: xarray.Dataset, name: str, *paths: str) -> bool:
+    """Whether an axis sets these parameters to its own values, and no others."""
+    return not linked(data, name) and set(sets(data, name)) == set(paths)
+
+
 def setting(data: xarray.Dataset, *paths: str) -> str | None:
-    """Return the axis of numbers that sets these parameters and no others, if there is one."""
-    return next((d for d in numeric(data) if set(sets(data, d)) == set(paths)), None)
+    """Return the axis of numbers that sets these parameters to its own values, and no others, if there is one."""
+    return next((d for d in numeric(data) if is_just(data, d, *paths)), None)
 
 
 def rate_axis(data: xarray.Dataset) -> str | None:
@@ -128,8 +145,11 @@ def _dig(values: Any, path: str) -> Any:
 
 def parameter(data: xarray.Dataset, path: str) -> Any:
     """Return the value that all cells of this part have in common for a parameter, or None if they differ or none is known."""
-    for name in data.coords:
-        if path in sets(data, str(name)):
+    for name in map(str, data.coords):
+        if path in (paths := sets(data, name)):
+            if table := linked(data, name):
+                column = [table[str(value)][paths.index(path)] for value in np.atleast_1d(data[name].values).tolist()]
+                return column[0] if all(value == column[0] for value in column) else None
             return data[name].item() if data[name].ndim == 0 else None
     known = data.attrs.get("identity") or {}
     presets = [d for d, axis in (known.get("axes") or {}).items() if (axis.get("sets") or [""])[0] in _GROUPS and d in data.coords]
@@ -156,10 +176,10 @@ def threshold(data: xarray.Dataset, x: str) -> float | None:
     The rectangle is rho_fp < pi_tau and rho_pf < 1 - pi_tau. Along both rates at once it ends too, where tau / (1 - 2 rho)
     reaches 1, but there evidence is so diluted that no run is long enough to see it: nothing is marked.
     """
-    pi, paths = pi_tau(data), sets(data, x)
-    if pi is None or paths not in ((FP,), (PF,)):
+    pi, hidden = pi_tau(data), is_just(data, x, FP)
+    if pi is None or not (hidden or is_just(data, x, PF)):
         return None
-    end = pi if paths == (FP,) else 1.0 - pi
+    end = pi if hidden else 1.0 - pi
     return end if float(data[x].min()) <= end <= float(data[x].max()) else None
 
 
@@ -175,7 +195,8 @@ def text(value: Any) -> str:
 
 def symbol(data: xarray.Dataset, name: str) -> str:
     """Return the short name of an axis for labels, as mathematics where the field has a letter for it."""
-    return " = ".join(SYMBOLS[path] for path in sets(data, name)) if all(path in SYMBOLS for path in sets(data, name)) else name
+    paths = shown(data, name)
+    return " = ".join(SYMBOLS[path] for path in paths) if paths and all(path in SYMBOLS for path in paths) else name
 
 
 def axis_label(data: xarray.Dataset, name: str, width: int = 120) -> str:
@@ -186,12 +207,11 @@ def axis_label(data: xarray.Dataset, name: str, width: int = 120) -> str:
 def _axis_label(data: xarray.Dataset, name: str) -> str:
     attrs = data[name].attrs
     short, unit = symbol(data, name), str(attrs.get("units", ""))
-    paths, about = sets(data, name), str(attrs.get("long_name", ""))
-    if set(paths) == {FP, PF}:
-        return f"{short}: failures observed as passes, and passes observed as failures (probability)"
-    if len(paths) > 1:
-        return f"{short}: {' = '.join(paths)}"
-    about = about.partition(": ")[2] or (about if about != name else "")
+    paths, about = shown(data, name), str(attrs.get("long_name", ""))
+    if len(paths) > 1 and about in ("", " = ".join(paths)):
+        both = "failures observed as passes, and passes observed as failures (probability)"
+        return f"{short}: {both if set(paths) == {FP, PF} else ' = '.join(paths)}"
+    about = re.sub(r"^\w+(\.\w+)+: ", "", about) if about != name else ""
     unit = f" ({unit})" if unit not in ("", "1") and unit not in about and not about.startswith("P(") else ""
     return (f"{short}: {about}" if about else short) + unit
 
@@ -213,15 +233,15 @@ def settings(data: xarray.Dataset) -> str:
     """Return the subtitle: runs per cell and the main fixed values."""
     world = (_dig(data.attrs.get("config") or {}, "presets.world") or "") if "world" not in data.coords else ""
     words = [word for word in (str(world), runs(data)) if word]
-    shown = set()
+    said = set()
     for name in data.coords:
         if data[name].ndim == 0 and str(name) not in ("round", "retired_count"):
             words.append(f"{symbol(data, str(name))} = {text(data[name].item())}")
-            shown |= set(sets(data, str(name)))
+            said |= set(shown(data, str(name)))
     main = ((TAU, SYMBOLS[TAU]), ("policy.n_min", "n_min"), ("policy.cap", "cap"), ("policy.rounds", "rounds"))
     for path, short in (*main, (FP, SYMBOLS[FP]), (PF, SYMBOLS[PF])):
         value = parameter(data, path)
-        if value is not None and path not in shown and (value or path not in (FP, PF)):
+        if value is not None and path not in said and (value or path not in (FP, PF)):
             words.append(f"{short} = {text(value)}")
     changed = [word for word in (_dig(data.attrs.get("config") or {}, "changed") or []) if word.startswith("world.")]
     if changed:

@@ -18,10 +18,10 @@ from sim.figures.axes import (
     axes,
     axis_label,
     each,
+    is_just,
     numeric,
     pi_tau,
     rate_axis,
-    sets,
     settings,
     symbol,
     text,
@@ -101,17 +101,17 @@ def draw(data: xarray.Dataset) -> Figure:
 
 def _threshold(data: xarray.Dataset, x: str, y: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the predicted threshold as a line (x, y) over the map, or None if x is no single error rate or tau is unknown."""
-    paths = sets(data, x)
-    if paths not in ((FP,), (PF,)):
+    hidden = is_just(data, x, FP)
+    if not (hidden or is_just(data, x, PF)):
         return None
-    sign = -1.0 if paths == (FP,) else 1.0
-    if sets(data, y) == (TAU,):
+    sign = -1.0 if hidden else 1.0
+    if is_just(data, y, TAU):
         tau = np.linspace(float(data[y].min()), float(data[y].max()), 200)
         return (1 + sign * tau) / 2, tau
     pi = pi_tau(data)
     if pi is None:
         return None
-    return np.array([pi if paths == (FP,) else 1 - pi] * 2), np.array([0.0, 1.0])
+    return np.array([pi if hidden else 1 - pi] * 2), np.array([0.0, 1.0])
 
 
 def _mark(ax: Axes, data: xarray.Dataset, x: str, y: str, dark: bool) -> None:
@@ -121,13 +121,13 @@ def _mark(ax: Axes, data: xarray.Dataset, x: str, y: str, dark: bool) -> None:
         return
     ink = style.INK if dark else "white"
     halo = [withStroke(linewidth=3, foreground="white" if dark else style.INK, alpha=0.5)]
-    across = ax.transData if sets(data, y) == (TAU,) else ax.get_xaxis_transform()
+    across = ax.transData if is_just(data, y, TAU) else ax.get_xaxis_transform()
     ax.plot(*line, color=ink, linewidth=1.5, linestyle=(0, (4, 2)), path_effects=halo, transform=across, scalex=False, scaley=False)
 
 
 def _caption(data: xarray.Dataset, x: str, y: str, columns: str | None, shown: int, marked: bool) -> str:
     words = ["Colour and contours: means over runs. Grey: no value. Pointed colour bars: some values lie beyond."]
-    if marked and sets(data, x) == (FP,):
+    if marked and is_just(data, x, FP):
         words.append(r"Dashed: predicted threshold $\rho_{fp}=\pi_\tau=(1-\tau)/2$, past which the curator is blind, given enough trials.")
     elif marked:
         words.append(r"Dashed: $\rho_{pf}=1-\pi_\tau=(1+\tau)/2$, past which the curator is indiscriminate.")
