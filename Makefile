@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: cliff test golden bench lint clean
+.PHONY: cliff test verify golden bench lint clean
 
 cliff: $(VENV)/.ready ## one million libraries: the table and figures of the cliff
 	$(RUN) -m sim +sweep=cliff
 
 test: $(VENV)/.ready ## the fast suite
 	$(RUN) -m pytest -n 2 --dist loadscope tests
+
+verify: $(VENV)/.ready ## the slow suite: exact theory, an independent model, broken kernels
+	$(RUN) -m pytest -n 2 tests/verification; status=$$?; $(RUN) -m tests.verification; exit $$status
 
 golden: $(VENV)/.ready ## write the golden files anew from the plain-Python reference
 	$(RUN) -m tests.golden

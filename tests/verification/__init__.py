@@ -1,0 +1,1 @@
+"""The kernel against independent models of the same process: slow tests, run by `make verify`."""
