@@ -263,7 +263,7 @@ def floor_clean(p0: ArrayLike, tau: ArrayLike, n_min: ArrayLike, cap: ArrayLike,
     E[p0] - (tau + eps) / 2 - cap delta on the pass-rate scale, with eps the Hoeffding radius of n_min trials on the chat scale:
     E[p0] - 0.295 at RT's defaults.
 
-    What it takes to hold (MODEL.md, "The papers' floors"): tasks with p0 = 1/2 where a skill is routed, since chat compares a
+    What it takes to hold (THEORY.md, "The papers' floors"): tasks with p0 = 1/2 where a skill is routed, since chat compares a
     pass rate with 1/2 and not with p0; skills on the shelf that have their n_min trials; and ``cap`` replaced by the number of skills
     that were ever tested, since those on the shelf were selected by the very test.
 
