@@ -10,6 +10,7 @@ Two scales are in use, and mixing them up costs a factor of two. The *pass-rate*
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -225,7 +226,7 @@ def uniform_radius(n: ArrayLike, n_min: ArrayLike, delta: ArrayLike, *, scale: s
 
     delta = _delta(delta)
     v = _trials("n", n) / 4.0
-    r = _trials("n_min", n_min) / 4.0 / (-lambertw(-(delta**2) / np.e, -1).real - 1.0)
+    r = _trials("n_min", n_min) / 4.0 / (-lambertw(-(delta**2) / math.e, -1).real - 1.0)
     return _scaled(scale, np.sqrt((v + r) * np.log((v + r) / (r * delta**2))) / (4.0 * v))
 
 

@@ -22,6 +22,9 @@ REGISTRY: Final = {
     "grid": "heat maps over two axes of numbers",
     "rounds": "the life of a library, round by round",
     "dots": "means with error bars for axes of names",
+    "operating": "simulation against exact theory, for a library of one useless skill",
+    "sharpness": "the cliff turns into a step as n_min grows, and how fast",
+    "guarantee": "the eval against the floor that RT eq. 4 promises",
 }
 LONG: Final = 5  # values that make an axis worth a side of a heat map
 FEW: Final = 6  # cells whose lives can be told apart in one figure
@@ -42,16 +45,20 @@ def check(names: Sequence[str] | None) -> None:
 
 def possible(data: xarray.Dataset) -> tuple[str, ...]:
     """Return the figures that can be drawn of a result at all."""
-    from sim.figures import axes
+    from sim.figures import axes, one_skill
 
     data = axes.prepare(data)
     numbers = axes.numeric(data)
+    exact = one_skill.useless(data)
     fits = {
         "lines": len(numbers) >= 1,
         "plane": bool(axes.setting(data, axes.FP) and axes.setting(data, axes.PF)),
         "grid": len(numbers) >= 2,
         "rounds": True,
         "dots": len(axes.axes(data)) >= 1,
+        "operating": exact,
+        "sharpness": exact and one_skill.same_times(data),
+        "guarantee": one_skill.guarantee_axes(data) is not None,
     }
     return tuple(name for name in REGISTRY if fits[name])
 

@@ -29,7 +29,7 @@ def help_text() -> str:
     """Return the page that --help prints."""
     from sim.figures import REGISTRY
 
-    return HELP + "\n".join(f"  {name:8} {about}" for name, about in REGISTRY.items())
+    return HELP + "\n".join(f"  {name:9} {about}" for name, about in REGISTRY.items())
 
 
 def main(args: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import Bbox
 
 from sim.errors import InputError
 from sim.figures.axes import edges, is_geometric, spread, text
@@ -88,6 +89,7 @@ def page(
     xlabel: str = "",
     legend: Sequence[Any] = (),
     sharex: bool = True,
+    ratios: Sequence[float] | None = None,
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with room around its panels for a title, a legend, the name of the x axis and a caption.
 
@@ -99,6 +101,10 @@ def page(
         Texts; the caption and the subtitle are wrapped.
     legend
         Handles of a legend of one line under the subtitle.
+    sharex
+        Whether the panels of a column share their x axis.
+    ratios
+        Heights of the rows relative to each other; all alike by default.
 
     Returns
     -------
@@ -128,7 +134,7 @@ def page(
         labels = [str(handle.get_label()) for handle in legend]
         box = figure.legend(list(legend), labels, loc="upper left", bbox_to_anchor=place, ncols=across, **look)
         box.set_in_layout(False)
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, height_ratios=ratios)
 
 
 def line_style(i: int, n: int) -> dict[str, Any]:
@@ -182,7 +188,9 @@ def norm(arrays: Sequence[np.ndarray], centred: bool) -> Normalize:
     return Normalize(low, high if high > low else low + 1.0)
 
 
-def heat(ax: Axes, x: np.ndarray, y: np.ndarray, z: np.ndarray, scale: Normalize, centred: bool, size: float = 7.0) -> Any:
+def heat(
+    ax: Axes, x: np.ndarray, y: np.ndarray, z: np.ndarray, scale: Normalize, centred: bool, size: float = 7.0, *, contour: bool = True
+) -> Any:
     """Draw cells at their true places, and contour lines over them.
 
     Parameters
@@ -195,6 +203,8 @@ def heat(ax: Axes, x: np.ndarray, y: np.ndarray, z: np.ndarray, scale: Normalize
         From :func:`norm`.
     size
         Of the labels on the contour lines, points; none if 0.
+    contour
+        Whether there are contour lines.
 
     Returns
     -------
@@ -209,7 +219,8 @@ def heat(ax: Axes, x: np.ndarray, y: np.ndarray, z: np.ndarray, scale: Normalize
     colours = DIVERGING if centred else SEQUENTIAL
     # As an image also in SVG: thousands of polygons are slow, and show hairlines between them.
     mesh = ax.pcolormesh(edges(x, log_x), edges(y, log_y), z, norm=scale, cmap=colours, rasterized=True, shading="flat")
-    contours(ax, x, y, z, scale, centred, size)
+    if contour:
+        contours(ax, x, y, z, scale, centred, size)
     ax.set_xlim(float(edges(x, log_x)[0]), float(edges(x, log_x)[-1]))
     ax.set_ylim(float(edges(y, log_y)[0]), float(edges(y, log_y)[-1]))
     return mesh
@@ -257,6 +268,8 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # laid out once: both files alike, in half the time
+    for ax in figure.axes:  # the layout's last digits depend on addresses in memory, and names in an SVG on these digits
+        ax.set_position(Bbox(np.round(ax.get_position(original=True).get_points(), 9)))
     written = []
     for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": "halfblind"})):
         buffer = io.BytesIO()
