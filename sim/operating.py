@@ -87,8 +87,13 @@ class Operating(NamedTuple):
             return np.where(total > 0, self.at_trials @ self.trials / total, np.nan)
 
 
-def _checked(rate: ArrayLike, tau: float, n_min: int) -> np.ndarray:
-    rate = np.atleast_1d(np.asarray(rate, np.float64))
+def _checked(rate: ArrayLike, tau: float, n_min: int, cadence: Cadence) -> np.ndarray:
+    try:
+        rate = np.atleast_1d(np.asarray(rate, np.float64))
+    except (TypeError, ValueError):
+        raise InputError("rate", repr(rate), "a number or a list of numbers") from None
+    if not isinstance(cadence, Cadence):
+        raise InputError("cadence", repr(cadence), "a Cadence: every(10), poisson(3.5) or binomial(60, 0.1)")
     if rate.ndim > 1:
         raise InputError("rate", f"shape {rate.shape}", "a number or a list of numbers")
     if not ((rate >= 0) & (rate <= 1)).all():
@@ -125,7 +130,7 @@ def operating(rate: ArrayLike, tau: float, n_min: int, looks: int, cadence: Cade
     InputError
         A value is out of bounds, or the looks reach beyond MAX_TRIALS trials.
     """
-    rate = _checked(rate, tau, n_min)
+    rate = _checked(rate, tau, n_min, cadence)
     if isinstance(looks, bool) or not isinstance(looks, int | np.integer) or looks < 1:
         raise InputError("looks", repr(looks), "a whole number of at least 1")
     last = looks * (cadence.fixed or cadence.mean)
@@ -267,25 +272,49 @@ def _random_rounds(rate: np.ndarray, tau: float, n_min: int, looks: int, cadence
 def ever_retired(rate: ArrayLike, tau: float, n_min: int, cadence: Cadence = EVERY_TRIAL) -> np.ndarray:
     """Return the chance that a skill is ever retired if it stays for good, shape (rates,).
 
-    1 for rates at or below pi_tau. Above, it is the chance of failing the first test, or of a later ruin: the walk that goes up
-    with each pass and down with each failure, so that retirement is ruin, has an upward drift, and its lowest point has a
-    distribution in closed form (:mod:`sim.ruin`). Parameters as in :func:`operating`.
+    1 for rates at or below pi_tau. Above, it is the chance of failing the first test, or of a later ruin (:mod:`sim.ruin`). Exact
+    to 1e-9 for a tau of two decimals and 1e-5 for three; beyond, the lattice of the walk is taken from the nearest fraction, its
+    drift kept, and the chance is right to 1e-3. Parameters as in :func:`operating`.
 
     Raises
     ------
     InputError
         A value is out of bounds.
     """
-    rate = _checked(rate, tau, n_min)
+    rate = _checked(rate, tau, n_min, cadence)
     first = _first_test(n_min, cadence)
-    n_max = len(first) - 1
-    if n_max > MAX_TRIALS:
+    if len(first) - 1 > MAX_TRIALS:
         raise InputError("n_min", n_min, f"at most {MAX_TRIALS} trials at the first test")
     out = np.ones(len(rate))
     for i in np.flatnonzero(rate > pi_tau(tau)):
-        later = ruin(float(rate[i]), *_steps(tau), cadence.pmf)
-        out[i] = sum(first[n] * _retired_later(int(n), float(rate[i]), tau, later) for n in np.flatnonzero(first))
+        later = _Later(float(rate[i]), tau, cadence)
+        out[i] = sum(first[n] * later.retired(int(n)) for n in np.flatnonzero(first))
     return np.minimum(out, 1.0)
+
+
+class _Later:
+    """The chance that a skill of one rate is ever retired, by the trials of its first test."""
+
+    def __init__(self, rate: float, tau: float, cadence: Cadence) -> None:
+        self.rate, self.tau, self.cadence, self.exact = rate, tau, cadence, Fraction(str(tau))
+        near = self.exact.limit_denominator(1000)
+        up, down = near.denominator + near.numerator, near.denominator - near.numerator
+        shared = math.gcd(up, down)
+        self.up, self.down, self.off = up // shared, down // shared, float(self.exact - near) / 2
+
+    @functools.cached_property
+    def ruin(self) -> Callable[[np.ndarray], np.ndarray]:
+        return ruin(min(self.rate + self.off, 1.0), self.up, self.down, self.cadence.pmf)
+
+    def retired(self, n: int) -> float:
+        from scipy.stats import binom
+
+        low = int(most_passes(self.tau, 1, n)[-1])
+        s = np.arange(low + 1, n + 1)
+        # The margin in whole units of the lattice: 2 v s - (v - u) n over 2 v, with tau = u / v, and 2 v / (up + down) units a pass.
+        u, v = self.exact.numerator, self.exact.denominator
+        height = -(-(2 * v * s.astype(object) - (v - u) * n) * (self.up + self.down) // (2 * v))
+        return float(binom.cdf(low, n, self.rate) + binom.pmf(s, n, self.rate) @ self.ruin(height.astype(np.int64)))
 
 
 def _first_test(n_min: int, cadence: Cadence) -> np.ndarray:
@@ -302,18 +331,6 @@ def _first_test(n_min: int, cadence: Cadence) -> np.ndarray:
         looks[n : n + len(pmf)] += looks[n] * pmf
     looks[:n_min] = 0.0
     return looks
-
-
-def _steps(tau: float) -> tuple[int, int]:
-    """Return how far a pass leads up and a failure down, in whole units: the walk is at 0 or below where net <= -tau n.
-
-    A tau of more than three decimals counts, after the first test, as the nearest fraction of denominator up to 1000. That moves
-    the chance of ever being retired by less than 1e-5.
-    """
-    exact = Fraction(str(tau)).limit_denominator(1000)
-    up, down = exact.denominator + exact.numerator, exact.denominator - exact.numerator
-    shared = math.gcd(up, down)
-    return up // shared, down // shared
 
 
 # ---------------------------------------------------------------- a library of one skill
@@ -361,9 +378,19 @@ def radius_broken(rate: float, n: ArrayLike, radius: ArrayLike) -> float:
         Observed pass rate.
     n, radius
         Trials at each look, and the radius then on the pass-rate scale; shape (looks,), or one radius for all.
+
+    Raises
+    ------
+    InputError
+        A value or a shape is not as said.
     """
-    n = np.asarray(n)
-    radius = np.broadcast_to(np.asarray(radius, np.float64), n.shape)
+    n, radius = np.asarray(n), np.asarray(radius, np.float64)
+    if np.ndim(rate) or not 0.0 <= rate <= 1.0:
+        raise InputError("rate", rate, "one probability from 0 to 1")
+    if n.ndim != 1 or not len(n) or n[0] < 1 or (np.diff(n) < 1).any() or n[-1] > MAX_TRIALS:
+        raise InputError("n", f"shape {n.shape}", f"whole numbers of trials, ascending, from 1 to {MAX_TRIALS}")
+    if radius.shape not in ((), n.shape):
+        raise InputError("radius", f"shape {radius.shape}", f"one number, or one for each of {len(n)} looks")
     low = np.ceil(n * (rate - radius) - 1e-9).astype(np.int64) - 1
     high = np.floor(n * (rate + radius) + 1e-9).astype(np.int64) + 1
     left, _ = first_passage([rate], n, low, high)
@@ -416,7 +443,7 @@ def smallest_n_min(
     """
     from scipy.stats import binom
 
-    rates = _checked([good, bad], tau, 1)
+    rates = _checked([good, bad], tau, 1, cadence)
     for what, value in (("alpha", alpha), ("beta", beta)):
         if not 0.0 < value < 1.0:
             raise InputError(what, value, "a probability above 0 and below 1")
@@ -433,28 +460,14 @@ def smallest_n_min(
         if found is None:
             raise InputError("within", f"{within} trials", "more", f"no n_min keeps both chances below alpha={alpha:g} and beta={beta:g}")
         return found
-    later = functools.cache(functools.partial(ruin, good, *_steps(tau), cadence.pmf))
-
-    def ever(n: int) -> float:
-        return _retired_later(n, good, tau, later())
-
     n = np.arange(MAX_TRIALS + 1)
     low = most_passes(tau, 1, MAX_TRIALS)
-    found = _first_fit(np.asarray(binom.cdf(low, n, good)), np.asarray(binom.sf(low, n, bad)), alpha, beta, cadence, ever)
+    lost, kept = np.asarray(binom.cdf(low, n, good)), np.asarray(binom.sf(low, n, bad))
+    found = _first_fit(lost, kept, alpha, beta, cadence, _Later(good, tau, cadence).retired)
     if found is None:
         got = f"observed pass rates {good:g} and {bad:g} around pi_tau = {threshold:g}"
         raise InputError("good and bad", got, f"rates that {MAX_TRIALS} trials can tell apart so well")
     return found
-
-
-def _retired_later(n: int, rate: float, tau: float, ruined: Callable[[np.ndarray], np.ndarray]) -> float:
-    """Return P(ever retired) for a skill first tested after n trials."""
-    from scipy.stats import binom
-
-    up, down = _steps(tau)
-    low = int(most_passes(tau, 1, n)[-1])
-    s = np.arange(low + 1, n + 1)
-    return float(binom.cdf(low, n, rate) + binom.pmf(s, n, rate) @ ruined(up * s - down * (n - s)))
 
 
 def _first_fit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import difflib
 import itertools
 import math
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sim.cadence import MAX_TRIALS
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from sim.cadence import Cadence
     from sim.model import Cell
+
+MAX_POINTS = 100_000
 
 
 def _key(doc: str, default: Any = dataclasses.MISSING) -> Any:
@@ -34,13 +38,16 @@ class Point:
     tau: float = _key("retire at a mean signed outcome of -tau or less")
     n_min: int = _key("trials a skill must have before it can be retired")
     cap: int = _key("most active skills")
+    name: str = _key("a name for the point, for the table", "")
+    wanted: float | None = _key("margin wanted under a perfect judge, if tau is not that but already corrected (tau)", None)
     p0: float = _key("mean pass rate without skills", 0.5)
     good: float = _key("true pass rate of a skill that should stay", 0.6)
-    bad: float = _key("true pass rate of a skill that should go; 0 is a useless one", 0.0)
-    trials: int | None = _key("trials after which the chances are given (2 n_min)", None)
-    every: int = _key("trials of a skill between two looks", 1)
-    per_round: float | None = _key("or their mean, if they are a Poisson number per round", None)
+    bad: float = _key("true pass rate of a skill that should go; 0 is a useless one, which never passes", 0.0)
+    trials: int | None = _key("trials of a skill after which chances are given (2 n_min)", None)
+    every: int = _key("trials of a skill between two looks of the rule", 1)
+    per_round: float | None = _key("mean trials of a skill per round, if they are Poisson and the rule looks once a round (none)", None)
     delta: float = _key("chance that one skill's mean is off by more than the radius", 0.001)
+    skills: int | None = _key("skills tested in all, which the tight floors are charged for (cap)", None)
     alpha: float = _key("chance of losing the good skill that is acceptable", 0.05)
     beta: float = _key("chance of keeping the bad skill that is acceptable", 0.05)
 
@@ -48,6 +55,11 @@ class Point:
     def horizon(self) -> int:
         """Trials after which the chances are given."""
         return 2 * self.n_min if self.trials is None else self.trials
+
+    @property
+    def charged(self) -> int:
+        """Skills that the tight floors are charged for."""
+        return self.cap if self.skills is None else self.skills
 
     @property
     def cadence(self) -> Cadence:
@@ -86,40 +98,50 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[list[Point], np
 
     keys = {item.name for item in fields(Point)}
     own: dict[str, str] = {}
-    rest: list[str] = []
+    presets: dict[str, str] = {}
     source = None
     for arg in args:
         key, equals, value = arg.partition("=")
-        name = key.lstrip("+").removeprefix("policy.").removeprefix("channel.").removeprefix("axes.")
+        name = key.removeprefix("policy.").removeprefix("channel.")
         if not equals:
             raise InputError(arg or "''", "an argument without =", "key=value", "see python -m sim.theory --help")
+        if not value.strip():
+            raise InputError(key, "nothing", "a value")
+        if name in own or key in presets or (key == "points" and source is not None):
+            raise InputError(key, f"a second value, {value}", "one value", "several make a table: " + f"'{name}=[..., ...]'")
         if key == "points":
             source = Path(value).expanduser()
         elif name in keys:
-            if name in own:
-                raise InputError(name, f"{own[name]} and {value}", "one value")
             own[name] = value
-        elif key.split(".")[0] in ("world", "policy", "channel"):
-            rest.append(arg)
+        elif key in ("world", "policy", "channel") or (key.startswith("world.difficulty.") and any(a.startswith("world=") for a in args)):
+            presets[key] = value
         else:
-            raise InputError(key, "an unknown key", "one listed by python -m sim.theory --help")
-    cell = load(rest, more).sweep.cell(())
+            raise _unknown(key, keys)
+    cell = load([f"{key}={value}" for key, value in presets.items()], more).sweep.cell(())
+    if cell.channel.spread > 0:
+        got, todo = f"{presets['channel']}, whose rates cluster", "simulate it: python -m sim"
+        raise InputError("channel", got, "rates that are the same for all tasks", todo)
     difficulty = None
-    if any(arg.split("=")[0].split(".")[0] == "world" for arg in rest):
+    if "world" in presets:
         from sim.tables import difficulty_bins
 
         difficulty = difficulty_bins(cell.world.difficulty)
         if "p0" in own:
             raise InputError("p0", own["p0"], "none beside world=, which sets it")
     given = {name: _values(name, text) for name, text in own.items()}
-    rows = _rows(source, keys - set(given)) if source else [{}]
+    rows = _rows(source, keys, set(given)) if source else [("", {})]
     points = []
-    for row in rows:
+    for where, row in rows:
         for values in itertools.product(*given.values()):
-            points.append(_point(cell, difficulty, {**row, **dict(zip(given, values, strict=True))}))
-            if len(points) > 100_000:
-                raise InputError("points", "more than 100000", "fewer points")
+            points.append(_point(where, cell, difficulty, {**row, **dict(zip(given, values, strict=True))}))
+            if len(points) > MAX_POINTS:
+                raise InputError("points", f"more than {MAX_POINTS}", "fewer points")
     return points, difficulty, source is not None or any(text.strip()[:1] in "[{" for text in own.values())
+
+
+def _unknown(key: str, keys: set[str]) -> InputError:
+    near = {"q": ["rho_fp"], "rho": ["rho_fp", "rho_pf"]}.get(key) or difflib.get_close_matches(key.replace("-", "_"), keys, n=2)
+    return InputError(key, "an unknown key", " or ".join(near) or "one listed by python -m sim.theory --help")
 
 
 def _values(name: str, text: str) -> tuple[Any, ...]:
@@ -134,37 +156,53 @@ def _values(name: str, text: str) -> tuple[Any, ...]:
         raise InputError(name, text, "a number, a list of numbers, or {start: ..., stop: ..., step: ...}") from None
     if isinstance(value, dict):
         return value_range(name, value, _kind(name) is int)
-    values = tuple(value) if isinstance(value, list) else (value,)
+    values = tuple(value) if isinstance(value, list) else (text.strip(),) if name == "name" else (value,)
     if not values:
         raise InputError(name, "no values", "at least one")
     return tuple(_number(name, v) for v in values)
 
 
 def _kind(name: str) -> type:
-    return int if name in ("n_min", "cap", "trials", "every") else float
+    return {"n_min": int, "cap": int, "trials": int, "every": int, "skills": int, "name": str}.get(name, float)
 
 
 def _number(name: str, value: Any) -> Any:
     kind = _kind(name)
+    if kind is str:
+        return str(value)
+    if isinstance(value, str):  # YAML reads 1e-3 as text
+        value = _read(value)
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | kind):
         raise InputError(name, repr(value), "a whole number" if kind is int else "a number")
     return kind(value)
 
 
-def _rows(source: Path, keys: set[str]) -> list[dict[str, Any]]:
-    """Read points from a CSV file: a header of keys, then a row per point; an empty field is the default."""
+def _read(text: str) -> float | str:
+    """Return the number that a text is, or the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _rows(source: Path, keys: set[str], given: set[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Read points from a CSV file: a header of keys, then a row per point; an empty field is the default. With where each was."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as file:
             lines = list(csv.reader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(str(source), why, "a CSV file with a header of keys") from None
+        raise InputError(f"points={source}", f"a file that cannot be read ({why})", "a CSV file with a header of keys") from None
     lines = [line for line in lines if any(field.strip() for field in line)]
     header = [name.strip() for name in lines[0]] if lines else []
     if len(lines) < 2:
-        raise InputError(str(source), "no rows", "a header of keys and a row per point")
+        raise InputError(str(source), "no rows", "a header of keys and a row per point, separated by commas")
     if unknown := [name for name in header if name not in keys]:
-        raise InputError(f"{source}, header", repr(unknown[0]), f"one of {', '.join(sorted(keys))}")
+        raise InputError(f"{source}, header", repr(unknown[0][:60]), f"keys separated by commas: {', '.join(sorted(keys))}")
+    if twice := [name for name in header if name in given]:
+        raise InputError(f"{source}, header", f"{twice[0]}, which the command line gives too", "each key once")
     if len(set(header)) < len(header):
         raise InputError(f"{source}, header", "the same key twice", "each key once")
     rows = []
@@ -175,34 +213,48 @@ def _rows(source: Path, keys: set[str]) -> list[dict[str, Any]]:
         for name, field in zip(header, line, strict=True):
             if field.strip():
                 try:
-                    row[name] = _kind(name)(field)
-                except ValueError:
-                    expected = "a whole number" if _kind(name) is int else "a number"
-                    raise InputError(f"{source}, row {number}, {name}", repr(field), expected) from None
-        rows.append(row)
+                    row[name] = _number(name, field.strip())
+                except InputError as error:
+                    raise InputError(f"{source}, row {number}, {name}", repr(field[:60]), error.expected) from None
+        rows.append((f"{source}, row {number}, ", row))
     return rows
 
 
-def _point(cell: Cell, difficulty: np.ndarray | None, values: dict[str, Any]) -> Point:
+def _point(where: str, cell: Cell, difficulty: np.ndarray | None, values: dict[str, Any]) -> Point:
     """Return a point, checked: what is not given comes from the presets."""
-    policy = replace(cell.policy, **{k: values[k] for k in ("tau", "n_min", "cap") if k in values})
-    channel = replace(cell.channel, **{k: values[k] for k in ("rho_fp", "rho_pf") if k in values})
-    known = {"tau": policy.tau, "n_min": policy.n_min, "cap": policy.cap, "rho_fp": channel.rho_fp, "rho_pf": channel.rho_pf}
-    if difficulty is not None:
-        known["p0"] = float(difficulty.mean())
-    point = Point(**{**known, **values})
-    for name in ("p0", "good", "bad", "delta", "alpha", "beta"):
-        value = getattr(point, name)
-        if name in ("p0", "good", "bad") and not 0 <= value <= 1:
-            raise InputError(name, value, "a probability from 0 to 1")
-        if name in ("delta", "alpha", "beta") and not 0 < value < 1:
-            raise InputError(name, value, "a probability above 0 and below 1")
+    try:
+        policy = replace(cell.policy, **{k: values[k] for k in ("tau", "n_min", "cap") if k in values})
+        channel = replace(cell.channel, **{k: values[k] for k in ("rho_fp", "rho_pf") if k in values})
+        known = {"tau": policy.tau, "n_min": policy.n_min, "cap": policy.cap, "rho_fp": channel.rho_fp, "rho_pf": channel.rho_pf}
+        if difficulty is not None:
+            known["p0"] = float(difficulty.mean())
+        point = Point(**{**known, **values})
+        _check(point)
+    except InputError as error:
+        what = error.what.removeprefix("policy.").removeprefix("channel.")
+        raise InputError(where + what, error.got, error.expected, error.todo) from None
+    return point
+
+
+def _check(point: Point) -> None:
+    for name in ("p0", "good", "bad"):
+        if not 0 <= getattr(point, name) <= 1:
+            raise InputError(name, getattr(point, name), "a probability from 0 to 1")
+    for name in ("delta", "alpha", "beta"):
+        if not 0 < getattr(point, name) < 1:
+            raise InputError(name, getattr(point, name), "a probability above 0 and below 1")
+    for name in ("trials", "every", "skills"):
+        if getattr(point, name) is not None and not 1 <= getattr(point, name) < 2**31:
+            raise InputError(name, getattr(point, name), "at least 1 and below 2^31")
+    if point.wanted is not None and not -1 < point.wanted < 1:
+        raise InputError("wanted", point.wanted, "a number above -1 and below 1")
     if point.bad >= point.good:
         raise InputError("bad", f"{point.bad:g}", f"less than good = {point.good:g}")
-    if point.trials is not None and point.trials < 1:
-        raise InputError("trials", point.trials, "at least 1")
     if point.per_round is not None and point.every != 1:
         raise InputError("per_round", f"{point.per_round:g} with every = {point.every}", "one of the two")
+    if point.per_round is not None and not 0 < point.per_round <= MAX_TRIALS:
+        raise InputError("per_round", point.per_round, f"a number above 0 and at most {MAX_TRIALS}")
+    if point.every > MAX_TRIALS:
+        raise InputError("every", point.every, f"at most {MAX_TRIALS}")
     if point.trials is not None and point.trials < point.every:
         raise InputError("trials", point.trials, f"at least every = {point.every}")
-    return point

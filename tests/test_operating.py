@@ -126,11 +126,13 @@ def test_the_ruin_solution_with_random_rounds() -> None:
     np.testing.assert_allclose(ever_retired([0.65], 0.1, 24, poisson(4.0)), long, atol=1e-9)
 
 
-def test_many_decimals_of_tau_change_little() -> None:
-    """Beyond three decimals the walk after the first test has the nearest fraction of denominator up to 1000."""
-    for tau in (0.1234, -0.0353):
-        rate = [theory.pi_tau(tau) + 0.03]
-        assert abs(ever_retired(rate, tau, 24) - operating(rate, tau, 24, 10_000).retired_by[:, -1]) < 1e-5
+@pytest.mark.parametrize(
+    ("rate", "tau", "long"),
+    [(0.503, 0.0005, 0.96824944), (0.46, 0.0873, 0.96749090), (0.6, 0.1234, 0.09177370)],  # induction over 400,000 trials or fewer
+)
+def test_many_decimals_of_tau(rate: float, tau: float, long: float) -> None:
+    """Beyond three decimals the walk after the first test has the lattice of the nearest fraction of denominator up to 1000."""
+    assert abs(ever_retired([rate], tau, 24)[0] - long) < 1e-3
 
 
 def test_at_or_below_the_threshold_retirement_is_certain() -> None:
@@ -220,6 +222,11 @@ def test_a_full_curve_is_fast() -> None:
         (lambda: every(0), "trials between looks"),
         (lambda: poisson(-1.0), "mean trials"),
         (lambda: binomial(5, 1.5), "share"),
+        (lambda: operating(0.5, 0.1, 24, 48, 10), "cadence"),  # type: ignore[arg-type]
+        (lambda: operating("a", 0.1, 24, 48), "rate"),  # type: ignore[arg-type]
+        (lambda: radius_broken(0.5, np.arange(24, 49), [0.1, 0.2]), "radius"),
+        (lambda: radius_broken([0.5, 0.6], [24], 0.1), "rate"),  # type: ignore[arg-type]
+        (lambda: radius_broken(0.5, [48, 24], 0.1), "n:"),
         (lambda: smallest_n_min(0.4, 0.3, 0.1, 0.05, 0.05), "pi_tau"),
         (lambda: smallest_n_min(0.6, 0.3, 0.1, 0.0, 0.05), "alpha"),
         (lambda: smallest_n_min(0.46, 0.44, 0.1, 0.001, 0.001), "tell apart"),

@@ -31,10 +31,15 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     return call
 
 
+def words(said: Answer) -> str:
+    assert said.code == 0, said.err
+    return " ".join(said.out.split())
+
+
 def test_the_page_of_a_governable_judge(page: Theory) -> None:
     said = page("tau=0.1", "rho_fp=0.3").out
-    for words in ("governable", "0.214", "x 2.041", "0.9955", "tau = -0.23", "This test does what is wanted"):
-        assert words in said
+    for text in ("governable", "0.214", "x 2.041", "0.9955", "tau = -0.23", "n_min = 24 is enough"):
+        assert text in said
     assert max(map(len, said.splitlines())) <= 100
 
 
@@ -43,7 +48,8 @@ def test_numbers_are_those_of_the_functions(page: Theory) -> None:
     assert found["region"] == "governable"
     assert found["p_star"] == theory.p_star(0.1, 0.3, 0.1)
     assert found["floors"]["printed"]["pass_rate"] == theory.floor_printed(0.4, 0.1, 30, 12, 1e-3, 0.3, 0.1, scale="pass_rate")
-    assert found["floors"]["tasks"]["chat"] == theory.floor_tasks([0.4], 0.1, 30, 12, 1e-3, 0.3, 0.1, scale="chat")
+    assert found["floors"]["tasks"]["chat"] == theory.floor_mean(0.4, 0.1, 30, 12, 1e-3, 0.3, 0.1, scale="chat")
+    assert found["corrected"]["tau"] == theory.corrected_tau(0.1, 0.3, 0.1)
     row = next(r for r in found["chances"] if r["true"] == 0.6)
     observed = theory.observed_rate(0.6, 0.3, 0.1)
     assert row["by_trials"] == pytest.approx(operating(observed, 0.1, 30, 60).retired_by[0, -1])
@@ -66,37 +72,56 @@ def test_each_region_has_its_verdict(page: Theory, rates: tuple[str, ...], verdi
 
 
 def test_advice_follows_the_numbers(page: Theory) -> None:
-    blind = page("rho_fp=0.5").out
+    blind = words(page("rho_fp=0.5"))
     assert "More trials do not help" in blind
-    assert "No n_min up to 10000" in blind
-    assert "tau = -0.45 retires under this judge what tau = 0.1" in blind
-    assert "n_min = 41 is the least" in page().out  # at 24 the good skill is lost in 12 % of all cases
-    assert "This test does what is wanted" in page("n_min=41").out
-    easy, hard = page("p0=0.9").out, page("p0=0.2").out
-    assert "drags them to just above 0.45 is never retired" in easy
-    assert "lifts them, but not above 0.45, is retired" in hard
-    assert "promises anything" in page("n_min=4").out
+    assert "no n_min gets rid of the bad one (0)" in blind
+    assert "use tau = -0.45 and n_min = 113, where a perfect judge takes 41" in blind
+    assert "Use n_min = 41: then" in words(page())  # at 24 the good skill is lost in 12 % of all cases
+    assert "n_min = 41 is enough" in words(page("n_min=41"))
+    assert "drags them to just above 0.45 stays" in words(page("p0=0.9"))
+    assert "lifts them to no more than 0.45 is retired" in words(page("p0=0.2"))
+    assert "No floor for tasks of any difficulty promises anything" in words(page("n_min=4"))
+    assert "since no tested skill stays" in words(page("channel=strict_judge", "n_min=100"))
+
+
+def test_advice_says_why_no_evidence_is_enough(page: Theory) -> None:
+    assert "no n_min gets rid of the bad one (0.4)" in words(page("rho_fp=0.25", "rho_pf=0.1", "bad=0.4"))
+    assert "the good skill (true rate 0.6) is retired in the end" in words(page("rho_pf=0.4"))
+    assert "apart so surely" in words(page("good=0.451", "bad=0.449"))
+
+
+def test_following_the_advice_ends(page: Theory) -> None:
+    """The corrected tau, told what was wanted, is recognised; and a wrong rate moves it as said."""
+    found = json.loads(page("rho_fp=0.25", "rho_pf=0.1", "--json").out)["corrected"]
+    again = words(page("rho_fp=0.25", "rho_pf=0.1", f"tau={found['tau']}", f"n_min={found['needed']['n_min']}", "wanted=0.1"))
+    assert f"tau = {found['tau']:g} is corrected" in again
+    assert f"n_min = {found['needed']['n_min']} is enough" in again
+    assert found["p_star_if_off"] == pytest.approx(theory.p_star(found["tau"], 0.3, 0.1))
 
 
 def test_a_world_gives_the_difficulty_of_its_tasks(page: Theory) -> None:
     found = json.loads(page("world=mbpp_hard100", "n_min=1000", "--json").out)
     assert found["point"]["p0"] == pytest.approx(0.27, abs=0.01)
-    tasks, channel = found["floors"]["tasks"]["pass_rate"], found["floors"]["channel"]["pass_rate"]
-    assert tasks != channel
+    tasks = found["floors"]["tasks"]["pass_rate"]
+    only_the_mean = json.loads(page(f"p0={found['point']['p0']}", "n_min=1000", "--json").out)["floors"]["tasks"]["pass_rate"]
+    assert 0 < only_the_mean < tasks
+    assert json.loads(page("p0=0.6", "n_min=1000", "--json").out)["floors"]["channel"] is None  # it needs p0 <= 1/2
+    charged = json.loads(page("world=mbpp_hard100", "n_min=1000", "skills=40", "--json").out)["floors"]["tasks"]["pass_rate"]
+    assert charged == pytest.approx(tasks - 28e-3)
     assert "p0" in page("world=mbpp_hard100", "p0=0.5").error
 
 
 def test_tables_of_points(page: Theory, tmp_path: Path) -> None:
     grid = json.loads(page("rho_fp=[0,0.2]", "tau={start: 0.1, stop: 0.3, step: 0.1}", "--json").out)
     assert [(p["point"]["rho_fp"], p["point"]["tau"]) for p in grid] == [(q, t) for q in (0.0, 0.2) for t in (0.1, 0.2, 0.3)]
-    (tmp_path / "judges.csv").write_text("rho_fp, rho_pf,n_min\n0.1,0.2,\n0.5,0.6,50\n\n")
+    (tmp_path / "judges.csv").write_text("name,rho_fp, rho_pf,n_min\nmine,0.1,2e-1,\nhers,0.5,0.6,50.0\n\n")
     rows = json.loads(page("points=judges.csv", "tau=[0.1,0.2]", "--json").out)
     assert [(p["point"]["rho_fp"], p["point"]["n_min"], p["point"]["tau"]) for p in rows] == [
         (0.1, 24, 0.1), (0.1, 24, 0.2), (0.5, 50, 0.1), (0.5, 50, 0.2),
     ]  # fmt: skip
     said = page("points=judges.csv").out
-    assert "inverted" in said
-    assert "governable" in said
+    for text in ("inverted", "governable", "mine", "hers"):
+        assert text in said
     assert len(json.loads(page("rho_fp=[0.1]", "--json").out)) == 1
 
 
@@ -111,21 +136,29 @@ def test_evidence_beyond_what_is_worked_out_leaves_the_closed_forms(page: Theory
     ("args", "words"),
     [
         (("rho_fp=2",), "rho_fp"),
-        (("tau=1",), "policy.tau"),
-        (("tau=[0.1,1.5]",), "policy.tau"),
+        (("tau=1",), "error: tau"),
+        (("tau=[0.1,1.5]",), "error: tau"),
+        (("rhofp=0.1",), "expected rho_fp"),
+        (("q=0.1",), "expected rho_fp"),
+        (("rho_fp=",), "got nothing"),
+        (("channel.spread=0.3",), "an unknown key"),
+        (("world.n_train=10",), "an unknown key"),
+        (("world.difficulty.a=10",), "an unknown key"),
+        (("wanted=2",), "wanted"),
+        (("skills=0",), "skills"),
         (("n_min=2.5",), "a whole number"),
         (("n_min=true",), "a whole number"),
         (("rho_fp=[]",), "at least one"),
         (("rho_fp=x",), "a number"),
-        (("rho_fp=0.1", "channel.rho_fp=0.2"), "one value"),
+        (("rho_fp=0.1", "channel.rho_fp=0.2"), "a second value"),
         (("rho_fp={start: 0}",), "start, stop"),
-        (("p0=nan",), "a number"),
+        (("p0=nan",), "a probability"),
         (("p0=.nan",), "p0"),
         (("good=0.2", "bad=0.3"), "less than good"),
         (("delta=0",), "delta"),
-        (("every=0",), "trials between looks"),
+        (("every=0",), "error: every"),
         (("per_round=2", "every=3"), "one of the two"),
-        (("per_round=0",), "mean trials"),
+        (("per_round=0",), "error: per_round"),
         (("trials=0",), "trials"),
         (("foo=1",), "an unknown key"),
         (("runs=5",), "an unknown key"),
@@ -151,7 +184,11 @@ def test_bad_input_is_one_line(page: Theory, args: tuple[str, ...], words: str) 
         ("rho_fp,tau\n0.1\n", "row 2"),
         ("rho_fp\n0.1\nx\n", "row 3"),
         ("n_min\n2.5\n", "a whole number"),
-        ("rho_fp\n1.5\n", "rho_fp"),
+        ("rho_fp\n1.5\n", "row 2, rho_fp"),
+        ("rho_fp,good,bad\n0.1,0.2,0.3\n", "row 2, bad"),
+        ("rho_fp;tau\n0.1;0.1\n", "separated by commas"),
+        ("rho_fp\nnan\n", "row 2, rho_fp"),
+        ("rho_fp\n1e400\n", "row 2, rho_fp"),
     ],
 )
 def test_a_bad_file_of_points_is_one_line(page: Theory, tmp_path: Path, text: str, words: str) -> None:

@@ -98,6 +98,19 @@ def test_floor_of_tasks_is_below_each_task_and_averages_them() -> None:
     assert found == pytest.approx([(0.1 + low) / 2 - 1e-3, low - 1e-3])
 
 
+def test_the_floor_of_a_mean_is_that_of_the_worst_tasks() -> None:
+    """Tasks that pass always or never, in the share of the mean, do worst; no other tasks of that mean do worse."""
+    rng = np.random.default_rng(2)
+    policy, judge = (0.1, 400, 3, 1e-3), (0.1, 0.2)
+    for _ in range(50):
+        p0 = rng.beta(*rng.uniform(0.1, 2.0, 2), 200)
+        worst = theory.floor_mean(p0.mean(), *policy, *judge, scale="pass_rate")
+        assert worst <= theory.floor_tasks(p0, *policy, *judge, scale="pass_rate") + 1e-12
+    extreme = np.repeat([0.0, 1.0], [130, 70])
+    reached = theory.floor_tasks(extreme, *policy, *judge, scale="pass_rate")
+    assert theory.floor_mean(0.35, *policy, *judge, scale="pass_rate") == pytest.approx(reached)
+
+
 def test_arrays_broadcast() -> None:
     q = np.linspace(0, 0.4, 5)
     assert theory.p_star(0.1, q, 0.1).shape == (5,)
