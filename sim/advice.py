@@ -75,18 +75,16 @@ def _floors(point: Point, difficulty: np.ndarray | None, fits: bool) -> dict[str
 
 def _chances(point: Point) -> list[dict[str, float]] | None:
     """Return the chances of retirement for skills of several true pass rates; None if so many trials are not worked out."""
-    from sim.cadence import MAX_TRIALS, every
-    from sim.operating import MAX_RANDOM, ever_retired, operating
+    from sim.cadence import MAX_TRIALS
+    from sim.operating import MAX_RANDOM, ever_retired, first_test, operating
 
     cadence = point.cadence
     most = MAX_TRIALS if cadence.fixed else MAX_RANDOM
-    if max(point.looks * cadence.mean, point.n_min + len(cadence.pmf)) > most:
+    if max(point.looks * cadence.mean, point.n_min + len(cadence.pmf)) > most or point.looks > MAX_TRIALS:
         return None
-    # A first test is after n_min trials or, with a fixed number between looks, at the next look.
-    test = every(-(-point.n_min // cadence.fixed) * cadence.fixed if cadence.fixed else point.n_min)
     true = sorted({0.0, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, point.bad, point.good})
     observed = theory.observed_rate(true, point.rho_fp, point.rho_pf).clip(0.0, 1.0)
-    first = operating(observed, point.tau, point.n_min, 1, test).retired_by[:, -1]
+    first = first_test(observed, point.tau, point.n_min, cadence)
     by = operating(observed, point.tau, point.n_min, point.looks, cadence).retired_by[:, -1]
     ever = ever_retired(observed, point.tau, point.n_min, cadence)
     names = ("true", "observed", "first_test", "by_trials", "ever")
@@ -154,7 +152,7 @@ def _verdict(point: Point, found: dict[str, Any]) -> str:
         "indiscriminate": f"Indiscriminate: even a skill that always passes is seen to pass at rate {always}, no more than "
         f"pi_tau = {pi}. In the end every skill is retired.",
         "inverted": "Inverted: this judge says nothing, or the opposite: kappa is 0 or below, so skills that pass more are retired "
-        "sooner. No threshold helps; use another judge.",
+        "sooner. No threshold helps; use another judge, or this one's verdicts the other way round.",
     }[found["region"]]
 
 
@@ -189,10 +187,12 @@ def _about_correction(point: Point, found: dict[str, Any]) -> list[str]:
         out = f"tau = {tau:g} is corrected: it retires under this judge what {wanted:g} retires under a perfect one."
     else:
         out = f"To retire under this judge what tau = {wanted:g} retires under a perfect one, use tau = {tau:g}"
-        if corrected["needed"] and corrected["needed_clean"]:
+        if not corrected["needed_clean"]:
+            out += "; even that does not tell the good skill from the bad one."
+        elif corrected["needed"]:
             out += f" and n_min = {corrected['needed']['n_min']}, where a perfect judge takes {corrected['needed_clean']['n_min']}."
         else:
-            out += "; even that does not tell the good skill from the bad one."
+            out += ", but no n_min up to 10000 is enough then: this judge leaves too little of the difference."
     if corrected["p_star_if_off"] is not None:
         limit, meant = number(max(corrected["p_star_if_off"], 0.0)), number(float(theory.pi_tau(wanted)))
         out += f" It is as good as the rates: were rho_fp {OFF:g} higher, it would retire at true rates up to {limit} instead of {meant}."
@@ -207,8 +207,11 @@ def _about_floors(point: Point, found: dict[str, Any]) -> list[str]:
     if p_star is not None and point.p0 + 0.06 < p_star:
         reach = min(p_star, 1.0)
         out.append(f"Tasks pass at {point.p0:.3g} without skills: one that lifts them to no more than {reach:.3g} is retired in the end.")
-    if tasks is None or tasks["pass_rate"] <= 0:
-        out.append("No floor for tasks of any difficulty promises anything at this n_min and delta.")
+    if tasks is None:
+        out.append("Without kappa above 0 there is no floor.")
+    elif tasks["pass_rate"] <= 0:
+        why = f"{point.charged} skills at delta = {point.delta:g}" if found["survivor_rate"] > 0 else f"n_min = {point.n_min}"
+        out.append(f"No floor for tasks of any difficulty promises anything with {why}.")
     else:
         stay = f"tested skills that stay pass at {number(found['survivor_rate'])} or more"
         why = "no tested skill stays" if found["survivor_rate"] > 1 else stay

@@ -11,6 +11,7 @@ import numpy as np
 from sim.errors import InputError
 
 MAX_TRIALS: Final = 10_000  # that chances are worked out for
+LEAST_MEAN: Final = 0.01  # trials per round
 TINY: Final = 1e-18  # chances of a number of trials below this are left out
 
 
@@ -59,12 +60,12 @@ def poisson(mean: float) -> Cadence:
     Raises
     ------
     InputError
-        mean is not above 0 or too large.
+        mean is too small or too large.
     """
     from scipy.stats import poisson as distribution
 
-    if not 0.0 < mean <= MAX_TRIALS:
-        raise InputError("mean trials per round", mean, f"a number above 0 and at most {MAX_TRIALS}")
+    if not LEAST_MEAN <= mean <= MAX_TRIALS:
+        raise InputError("mean trials per round", mean, f"a number from {LEAST_MEAN} to {MAX_TRIALS}")
     return _trimmed(distribution.pmf(np.arange(int(mean + 12 * math.sqrt(mean) + 24)), mean), f"after rounds of {mean:g} trials on average")
 
 
@@ -84,6 +85,8 @@ def binomial(tasks: int, share: float) -> Cadence:
         raise InputError("share of tasks routed to a skill", share, "a probability above 0")
     if share == 1.0:
         return every(tasks)
+    if tasks * share < LEAST_MEAN:
+        raise InputError("mean trials per round", tasks * share, f"at least {LEAST_MEAN}")
     return _trimmed(binom.pmf(np.arange(tasks + 1), tasks, share), f"after rounds of {tasks} tasks, each with chance {share:g}")
 
 
@@ -93,3 +96,38 @@ def _trimmed(pmf: np.ndarray, name: str) -> Cadence:
 
 
 EVERY_TRIAL: Final = every(1)
+
+
+class FirstTest:
+    """The distribution of the trials at the first look with n_min of them; looks without a trial in between do not count.
+
+    Parameters
+    ----------
+    cadence
+        When the rule looks.
+    most
+        Largest n_min.
+    """
+
+    def __init__(self, cadence: Cadence, most: int) -> None:
+        self.cadence = cadence
+        if cadence.fixed:
+            return
+        self.pmf = np.array(cadence.pmf)
+        self.pmf[0] = 0.0
+        self.pmf /= self.pmf.sum()
+        self.seen = np.zeros(most + len(self.pmf))  # P(some look has just n trials)
+        self.seen[0] = 1.0
+        for n in range(most):
+            self.seen[n : n + len(self.pmf)] += self.seen[n] * self.pmf
+
+    def of(self, n_min: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return numbers of trials and their chances, both of shape (numbers,)."""
+        if self.cadence.fixed:
+            return np.array([-(-n_min // self.cadence.fixed) * self.cadence.fixed]), np.ones(1)
+        longest = len(self.pmf) - 1
+        before = np.arange(max(0, n_min - longest), n_min)
+        n = np.arange(n_min, n_min + longest)
+        step = n[:, None] - before
+        chance = np.where(step <= longest, self.pmf[np.minimum(step, longest)], 0.0) @ self.seen[before]
+        return n[chance > TINY], chance[chance > TINY]

@@ -21,6 +21,7 @@ from sim.errors import InputError
 ROUTER_MODES = ("adjudicate", "top_hit", "withheld")
 KEEPS = ("all", "any_fail", "mixed")
 UNITS = ("task", "topic")
+MAX_NUMBER = 1e300  # beyond, whole numbers cannot be compared with others any more
 
 
 def _param(
@@ -63,7 +64,7 @@ def _fits(kind: Any, value: Any, metadata: Mapping[str, Any]) -> bool:
         return kind is bool and isinstance(value, bool)
     if not isinstance(value, (int, float) if kind is float else kind):
         return False
-    if kind in (int, float) and not math.isfinite(value):
+    if kind in (int, float) and (abs(value) > MAX_NUMBER or value != value):
         return False
     bounds = metadata["bounds"]
     return (

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.cadence import EVERY_TRIAL, MAX_TRIALS, TINY, Cadence, binomial, every, poisson
+from sim.cadence import EVERY_TRIAL, MAX_TRIALS, TINY, Cadence, FirstTest, binomial, every, poisson
 from sim.curators.ratchet import retire_table
 from sim.errors import InputError
 from sim.ruin import ruin
-from sim.theory import pi_tau
+from sim.theory import EDGE, pi_tau
 
 __all__ = [
     "EVERY_TRIAL",
@@ -33,6 +33,7 @@ __all__ = [
     "ever_retired",
     "every",
     "first_passage",
+    "first_test",
     "library_retires",
     "most_passes",
     "operating",
@@ -135,7 +136,7 @@ def operating(rate: ArrayLike, tau: float, n_min: int, looks: int, cadence: Cade
         raise InputError("looks", repr(looks), "a whole number of at least 1")
     last = looks * (cadence.fixed or cadence.mean)
     most = MAX_TRIALS if cadence.fixed else MAX_RANDOM
-    if last > most:
+    if last > most or looks > MAX_TRIALS:
         why = "" if cadence.fixed else " where their number is random"
         raise InputError("looks", f"{looks}, {last:.0f} trials", f"at most {most} trials{why}")
     if cadence.fixed:
@@ -153,7 +154,7 @@ def _bases(rate: np.ndarray, trials: int) -> tuple[np.ndarray, np.ndarray]:
     """
     from scipy.special import expit, logit
 
-    apart = min(1.0, 2.0 * math.sqrt(800.0 / trials))
+    apart = min(6.0, 2.0 * math.sqrt(800.0 / trials))
     with np.errstate(divide="ignore"):
         steps, group = np.unique(np.round(np.clip(logit(rate), -6, 6) / apart), return_inverse=True)
     return expit(steps * apart), group
@@ -272,9 +273,9 @@ def _random_rounds(rate: np.ndarray, tau: float, n_min: int, looks: int, cadence
 def ever_retired(rate: ArrayLike, tau: float, n_min: int, cadence: Cadence = EVERY_TRIAL) -> np.ndarray:
     """Return the chance that a skill is ever retired if it stays for good, shape (rates,).
 
-    1 for rates at or below pi_tau. Above, it is the chance of failing the first test, or of a later ruin (:mod:`sim.ruin`). Exact
-    to 1e-9 for a tau of two decimals and 1e-5 for three; beyond, the lattice of the walk is taken from the nearest fraction, its
-    drift kept, and the chance is right to 1e-3. Parameters as in :func:`operating`.
+    1 for rates at or below pi_tau. Above, it is the chance of failing the first test, or of a later ruin (:mod:`sim.ruin`). Right to
+    1e-9 for a tau of two decimals and 1e-5 for three. Where tau is no fraction of denominator up to 5000, the lattice of the walk
+    is that of a fraction close by, its drift kept, and the chance is right to 2e-3. Parameters as in :func:`operating`.
 
     Raises
     ------
@@ -282,13 +283,11 @@ def ever_retired(rate: ArrayLike, tau: float, n_min: int, cadence: Cadence = EVE
         A value is out of bounds.
     """
     rate = _checked(rate, tau, n_min, cadence)
-    first = _first_test(n_min, cadence)
-    if len(first) - 1 > MAX_TRIALS:
-        raise InputError("n_min", n_min, f"at most {MAX_TRIALS} trials at the first test")
+    trials, chance = _within_reach(n_min, cadence)
     out = np.ones(len(rate))
-    for i in np.flatnonzero(rate > pi_tau(tau)):
+    for i in np.flatnonzero(rate > pi_tau(tau) + EDGE):
         later = _Later(float(rate[i]), tau, cadence)
-        out[i] = sum(first[n] * later.retired(int(n)) for n in np.flatnonzero(first))
+        out[i] = sum(c * later.retired(int(n)) for n, c in zip(trials, chance, strict=True))
     return np.minimum(out, 1.0)
 
 
@@ -297,7 +296,12 @@ class _Later:
 
     def __init__(self, rate: float, tau: float, cadence: Cadence) -> None:
         self.rate, self.tau, self.cadence, self.exact = rate, tau, cadence, Fraction(str(tau))
-        near = self.exact.limit_denominator(1000)
+        self.known: dict[int, float] = {}
+        wide = math.sqrt(max(1.0, cadence.mean))  # of a look, in trials: what the Fourier transform of the ruin problem has to resolve
+        exact = self.exact.denominator <= max(100, 5000 / wide)
+        near = self.exact if exact else self.exact.limit_denominator(max(100, int(1000 / wide)))
+        if abs(near) == 1:  # one of the steps would be 0
+            near = near * Fraction(near.denominator * 5000 - 1, near.denominator * 5000)
         up, down = near.denominator + near.numerator, near.denominator - near.numerator
         shared = math.gcd(up, down)
         self.up, self.down, self.off = up // shared, down // shared, float(self.exact - near) / 2
@@ -307,6 +311,12 @@ class _Later:
         return ruin(min(self.rate + self.off, 1.0), self.up, self.down, self.cadence.pmf)
 
     def retired(self, n: int) -> float:
+        """Return the chance for a first test after n trials."""
+        if n not in self.known:
+            self.known[n] = self._retired(n)
+        return self.known[n]
+
+    def _retired(self, n: int) -> float:
         from scipy.stats import binom
 
         low = int(most_passes(self.tau, 1, n)[-1])
@@ -317,20 +327,26 @@ class _Later:
         return float(binom.cdf(low, n, self.rate) + binom.pmf(s, n, self.rate) @ self.ruin(height.astype(np.int64)))
 
 
-def _first_test(n_min: int, cadence: Cadence) -> np.ndarray:
-    """Return the distribution of the trials at the first look with n_min of them; looks without a trial in between do not count."""
-    if cadence.fixed:
-        at = -(-n_min // cadence.fixed) * cadence.fixed
-        return np.bincount([at]).astype(np.float64)
-    pmf = np.array(cadence.pmf)
-    pmf[0] = 0.0
-    pmf /= pmf.sum()
-    looks = np.zeros(n_min + len(pmf))  # P(some look has just n trials)
-    looks[0] = 1.0
-    for n in range(n_min):
-        looks[n : n + len(pmf)] += looks[n] * pmf
-    looks[:n_min] = 0.0
-    return looks
+def first_test(rate: ArrayLike, tau: float, n_min: int, cadence: Cadence = EVERY_TRIAL) -> np.ndarray:
+    """Return the chance that a skill is retired at its first test, shape (rates,). Parameters as in :func:`operating`.
+
+    Raises
+    ------
+    InputError
+        A value is out of bounds.
+    """
+    from scipy.stats import binom
+
+    rate = _checked(rate, tau, n_min, cadence)
+    trials, chance = _within_reach(n_min, cadence)
+    low = most_passes(tau, n_min, int(trials[-1]))
+    return np.asarray(sum(c * binom.cdf(low[n], n, rate) for n, c in zip(trials, chance, strict=True)))
+
+
+def _within_reach(n_min: int, cadence: Cadence) -> tuple[np.ndarray, np.ndarray]:
+    if n_min > MAX_TRIALS:
+        raise InputError("n_min", n_min, f"at most {MAX_TRIALS} trials at the first test")
+    return FirstTest(cadence, n_min).of(n_min)
 
 
 # ---------------------------------------------------------------- a library of one skill
@@ -478,13 +494,15 @@ def _first_fit(
     ``lost`` and ``kept`` are what they are for skills first tested after 0, 1, 2, ... trials; with ``ever``, ``lost`` counts the first
     test only and ``ever`` all of them.
     """
-    for n_min in range(1, len(lost) - len(cadence.pmf)):
-        first = _first_test(n_min, cadence)
-        at = np.flatnonzero(first)
-        wrongly, bad = float(first[at] @ lost[at]), float(first[at] @ kept[at])
+    tests = FirstTest(cadence, len(lost) - 1)
+    for n_min in range(1, len(lost)):
+        n, chance = tests.of(n_min)
+        if n[-1] >= len(lost):
+            break
+        wrongly, bad = float(chance @ lost[n]), float(chance @ kept[n])
         if wrongly <= alpha and bad <= beta:
             if ever is not None:
-                wrongly = float(first[at] @ [ever(int(n)) for n in at])
+                wrongly = float(sum(c * ever(int(k)) for k, c in zip(n, chance, strict=True)))
             if wrongly <= alpha:
                 return Needed(n_min, wrongly, bad)
     return None

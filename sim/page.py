@@ -90,9 +90,9 @@ def _main(args: list[str]) -> int:
 # ---------------------------------------------------------------- one page
 
 FLOORS = {
-    "clean": "a perfect judge, as printed (RT eq. 4)",
-    "printed": "this judge, as printed (RT eq. 7, BC Prop. 1')",
-    "channel": "this judge, tight; needs p0 <= 1/2 where skills go",
+    "clean": "a perfect judge, as printed (RT eq. 4) *",
+    "printed": "this judge, as printed (RT eq. 7, BC Prop. 1') *",
+    "channel": "this judge, tight *",
     "tasks": "this judge, tight; tasks of any difficulty",
 }
 
@@ -134,6 +134,7 @@ def page(point: Point, found: dict[str, Any]) -> str:
         empty = both is None or both["pass_rate"] <= 0
         numbers = f"{'none':>10}{'none':>10}" if empty else f"{both['pass_rate']:10.3f}{both['chat']:10.3f}"
         lines.append(f"  {about:54}{numbers}")
+    lines.append("* holds only if tasks pass at 1/2 or less where skills are used" + (": here they do not" if point.p0 > 0.5 else ""))
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.cadence import MAX_TRIALS
+from sim.cadence import LEAST_MEAN, MAX_TRIALS
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class Point:
     @property
     def horizon(self) -> int:
         """Trials after which the chances are given."""
-        return 2 * self.n_min if self.trials is None else self.trials
+        wanted = 2 * self.n_min if self.trials is None else self.trials
+        return wanted if self.per_round else max(1, wanted // self.every) * self.every
 
     @property
     def charged(self) -> int:
@@ -71,7 +72,7 @@ class Point:
     @property
     def looks(self) -> int:
         """Looks within the horizon."""
-        return max(1, math.ceil(self.horizon / self.per_round) if self.per_round else self.horizon // self.every)
+        return math.ceil(self.horizon / self.per_round) if self.per_round else self.horizon // self.every
 
 
 # ---------------------------------------------------------------- reading
@@ -243,7 +244,7 @@ def _check(point: Point) -> None:
     for name in ("delta", "alpha", "beta"):
         if not 0 < getattr(point, name) < 1:
             raise InputError(name, getattr(point, name), "a probability above 0 and below 1")
-    for name in ("trials", "every", "skills"):
+    for name in ("trials", "every", "skills", "cap"):
         if getattr(point, name) is not None and not 1 <= getattr(point, name) < 2**31:
             raise InputError(name, getattr(point, name), "at least 1 and below 2^31")
     if point.wanted is not None and not -1 < point.wanted < 1:
@@ -252,8 +253,8 @@ def _check(point: Point) -> None:
         raise InputError("bad", f"{point.bad:g}", f"less than good = {point.good:g}")
     if point.per_round is not None and point.every != 1:
         raise InputError("per_round", f"{point.per_round:g} with every = {point.every}", "one of the two")
-    if point.per_round is not None and not 0 < point.per_round <= MAX_TRIALS:
-        raise InputError("per_round", point.per_round, f"a number above 0 and at most {MAX_TRIALS}")
+    if point.per_round is not None and not LEAST_MEAN <= point.per_round <= MAX_TRIALS:
+        raise InputError("per_round", point.per_round, f"a number from {LEAST_MEAN} to {MAX_TRIALS}")
     if point.every > MAX_TRIALS:
         raise InputError("every", point.every, f"at most {MAX_TRIALS}")
     if point.trials is not None and point.trials < point.every:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
+
+MAX_POINTS: Final = 2**20  # of the Fourier transform
 
 
 def ruin(rate: float, up: int, down: int, pmf: Sequence[float]) -> Callable[[np.ndarray], np.ndarray]:
@@ -47,10 +50,10 @@ def ruin(rate: float, up: int, down: int, pmf: Sequence[float]) -> Callable[[np.
     steps = np.flatnonzero(looks)
     span = math.gcd(up + down, *steps.tolist())
     zero = span * _lundberg(rate, up, down)  # log Z, in units of the lattice that the walk at its looks lives on
-    points = 1 << max(12, (16 * (up + down) * math.ceil(looks @ np.arange(len(looks))) // span).bit_length())
+    points = min(MAX_POINTS, 1 << max(12, (16 * (up + down) * math.ceil(looks @ np.arange(len(looks))) // span).bit_length()))
     while True:
         correction = _correction(rate, up, down, looks, span, zero, points)
-        if abs(correction[points // 4 :].sum()) < 1e-12 or points >= 2**20:  # beyond a quarter only rounding errors are left
+        if abs(correction[points // 4 :].sum()) < 1e-12 or points >= MAX_POINTS:  # beyond a quarter only rounding errors are left
             break
         points *= 4
     shrink = math.exp(-zero)
@@ -84,7 +87,8 @@ def _lundberg(rate: float, up: int, down: int) -> float:
 def _correction(rate: float, up: int, down: int, looks: np.ndarray, span: int, zero: float, points: int) -> np.ndarray:
     """Return the signed weights on depths 0, 1, 2, ... that, added to the geometric variable, make the depth of the lowest point."""
     log_radius = zero / 2.0
-    angle = 2.0 * np.pi * np.arange(points) / points
+    k = np.arange(points)
+    angle = 2.0 * np.pi * (k + 0.5) / points  # never 0, where the factors that are divided out may vanish
     log_z = (log_radius + 1j * angle) / span
     trial = rate * np.exp(-up * log_z) + (1.0 - rate) * np.exp(down * log_z)
     many = len(looks) - 1
@@ -92,7 +96,7 @@ def _correction(rate: float, up: int, down: int, looks: np.ndarray, span: int, z
     z = np.exp(log_radius + 1j * angle)
     left = (1.0 - seen) / ((1.0 - 1.0 / z) * (1.0 - z * math.exp(-zero)))
     log_left = np.log(np.abs(left)) + 1j * np.unwrap(np.angle(left))
-    powers = np.fft.fft(log_left).real / points
-    powers = np.where(np.arange(points) < points // 2, powers * np.exp(-log_radius * np.arange(points)), 0.0)
+    powers = (np.fft.fft(log_left) * np.exp(-1j * np.pi * k / points)).real / points
+    powers = np.where(k < points // 2, powers * np.exp(-log_radius * k), 0.0)
     powers[0] = 0.0
     return np.fft.ifft(np.exp(-(np.fft.fft(powers) - powers.sum()))).real

@@ -43,7 +43,7 @@ def _tau(tau: ArrayLike) -> np.ndarray:
 
 def _delta(delta: ArrayLike) -> np.ndarray:
     delta = np.asarray(delta, np.float64)
-    _all("delta", delta, (delta > 0) & (delta < 1), "a probability above 0 and below 1")
+    _all("delta", delta, (delta >= 1e-100) & (delta < 1), "a probability from 1e-100 on and below 1")
     return delta
 
 
@@ -107,7 +107,8 @@ def pi_tau(tau: ArrayLike) -> Any:
 def p_star(tau: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
     """Return the true pass rate at and below which a skill is retired, given unlimited evidence (RT section 4.1).
 
-    (pi_tau - rho_fp) / kappa. At 0 or below nothing is retired, at 1 or above everything.
+    (pi_tau - rho_fp) / kappa. Below 0 nothing is retired, above 1 everything. On the very edge, 0 or 1, the last test of a skill that is
+    just there is a coin that falls in the end, if it lives long enough.
 
     Raises
     ------
@@ -125,8 +126,8 @@ def region(tau: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
     Returns
     -------
     str or numpy.ndarray
-        ``governable``: rho_fp < pi_tau and rho_pf < 1 - pi_tau. ``blind``: rho_fp >= pi_tau, no skill is retired.
-        ``indiscriminate``: rho_pf >= 1 - pi_tau, every skill is. ``inverted``: both edges fail, so kappa <= 0; skills that
+        ``governable``: rho_fp < pi_tau and rho_pf < 1 - pi_tau. ``blind``: rho_fp >= pi_tau, past the edge no skill is retired.
+        ``indiscriminate``: rho_pf >= 1 - pi_tau, every skill is. ``inverted``: both edges fail, so kappa <= 0; below 0 skills that
         always pass are retired and those that never pass are kept. The papers leave this corner out.
     """
     pi = pi_tau(tau)
@@ -168,8 +169,8 @@ def corrected_tau(tau: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
     """Return the margin under which a corrupted judge retires the skills that tau retires under a perfect one.
 
     The threshold pi' = rho_fp + kappa pi_tau is where pi_tau lands in the channel, and tau' = 1 - 2 pi'. So a fixed threshold
-    is what the cliff is about, not the judge: for every kappa > 0 some tau recovers the test. RT section 4 says that no
-    correction inside the rule does; it is true of tau held fixed. The price is evidence (:func:`evidence_inflation`), and
+    is what the cliff is about, not the judge: for every kappa > 0 some tau recovers the test. RT's introduction says that no
+    correction available inside the rule does; it is true of tau held fixed. The price is evidence (:func:`evidence_inflation`), and
     the error of the rates that were put in. Rounded to 12 decimals, since the rule reads tau as a decimal.
 
     Raises
@@ -178,7 +179,7 @@ def corrected_tau(tau: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
         kappa is 0 or below.
     """
     _positive_kappa(rho_fp, rho_pf)
-    return np.round(1.0 - 2.0 * observed_rate(pi_tau(tau), rho_fp, rho_pf), 12)
+    return np.clip(np.round(1.0 - 2.0 * observed_rate(pi_tau(tau), rho_fp, rho_pf), 12), -1.0 + 1e-12, 1.0 - 1e-12)
 
 
 # ---------------------------------------------------------------- radii
@@ -188,8 +189,8 @@ def hoeffding_radius(n: ArrayLike, delta: ArrayLike, *, scale: str) -> Any:
     """Return the radius that a mean of n trials keeps with probability at least 1 - delta, both sides.
 
     On the chat scale sqrt(2 ln(2/delta) / n), half of it on the pass-rate scale (Hoeffding 1963; RT App. F). RT's 0.39 for
-    n_min = 100 and delta = 1e-3 is on the chat scale; its 0.44 for n_min = 20 is on the pass-rate scale, and 0.87 on the chat
-    scale, so that of a skill with tau = 0 more is at stake than "+0.44".
+    n_min = 100 and delta = 1e-3 is on the chat scale; its 0.44 for n_min = 20 is on the pass-rate scale: on the chat scale, that of
+    the contribution "+0.44" it is compared with, it is 0.87.
 
     Which looks it is good for depends on what n is. With n = n_min, a constant, it holds **at all looks from n_min on at
     once**, at no cost: exp(lambda (mean_n - p)) is a submartingale backwards in n, so Doob's inequality bounds its largest value
@@ -241,8 +242,8 @@ def survivor_rate(tau: ArrayLike, radius: ArrayLike, rho_fp: ArrayLike, rho_pf: 
 
     It says nothing of skills with fewer than n_min trials, which the rule cannot retire. Where only bounds of the rates are known,
     put in the bound of rho_fp and **rho_pf = 0**: a larger rho_pf raises the rate of survivors. (RT App. F puts in the
-    lower bound of kappa and calls it weaker; dividing by less makes the right-hand side larger. Its eq. 7 holds all the same,
-    because its residual term is far too large.)
+    lower bound of kappa and calls it weaker; dividing by less makes the right-hand side larger. Where tau/2 + eps + rho_fp >= 0 its
+    eq. 7 holds all the same, because its residual term is far too large.)
 
     Raises
     ------
@@ -319,9 +320,9 @@ def floor_channel(
         1/2 - p_low = (tau/2 + eps + rho_fp) / kappa - (1 - kappa) / (2 kappa),
 
     since pi_tau = 1/2 - tau/2. So collecting the constant *gives back* (1 - kappa) / (2 kappa), where eq. 7 charges another
-    (1 - kappa) / 2: printed, the floor is lower by (1 - kappa^2) / (2 kappa). At kappa = 1 both are eq. 4. p_low cannot be
-    below 0, so the fall is at most 1/2; nor is a fall below 0 a promise to rise (eq. 4 and eq. 7 read so for tau < 0 and much
-    evidence), since tasks without a skill do not. Parameters as in :func:`floor_clean`.
+    (1 - kappa) / 2: printed, the floor is lower by (1 - kappa^2) / (2 kappa) where 0 <= p_low <= 1/2. At kappa = 1 both are eq. 4.
+    p_low cannot be below 0, so the fall is at most 1/2; nor is a fall below 0 a promise to rise (eq. 4 and eq. 7 read so for
+    tau < 0 and much evidence), since tasks without a skill do not. Parameters as in :func:`floor_clean`.
 
     Holds where routed tasks have p0 <= 1/2 on average, and otherwise under the conditions of :func:`floor_clean`.
     :func:`floor_tasks` does without p0 = 1/2.
@@ -341,7 +342,8 @@ def floor_tasks(
     """Return a floor for tasks of any difficulty: the mean over tasks of min(p0, p_low), less cap delta.
 
     A task without a skill passes at p0; those with a tested survivor pass on average at p_low or more (:func:`survivor_rate`),
-    and the worst router sends it just the tasks with p0 > p_low.
+    and the worst router sends it just the tasks with p0 > p_low. As all floors it takes the tasks that a skill gets in the eval to be like
+    those of its trials.
 
     Parameters
     ----------

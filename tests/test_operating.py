@@ -21,6 +21,7 @@ from sim.operating import (
     binomial,
     ever_retired,
     every,
+    first_test,
     library_retires,
     most_passes,
     operating,
@@ -128,11 +129,28 @@ def test_the_ruin_solution_with_random_rounds() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "tau", "long"),
-    [(0.503, 0.0005, 0.96824944), (0.46, 0.0873, 0.96749090), (0.6, 0.1234, 0.09177370)],  # induction over 400,000 trials or fewer
-)
+    [
+        (0.503, 0.0005, 0.96824944), (0.46, 0.0873, 0.96749090), (0.6, 0.1234, 0.09177370),  # induction over 400,000 trials or fewer
+        (0.4, 0.3334, 0.44991), (0.75, -0.3333, 0.29037), (0.25, 0.6667, 0.29840), (0.5, 0.1429, 0.45195), (0.55, 0.0004, 0.55695),
+        (0.9999, -0.9996, 0.5), (0.99999, -0.9996, 0.05),  # two failures in 5000 retire: the first in all later trials, nearly
+    ],
+)  # fmt: skip
 def test_many_decimals_of_tau(rate: float, tau: float, long: float) -> None:
-    """Beyond three decimals the walk after the first test has the lattice of the nearest fraction of denominator up to 1000."""
-    assert abs(ever_retired([rate], tau, 24)[0] - long) < 1e-3
+    """Close to small fractions, where ties decide, and where one step is far larger than the other."""
+    assert abs(ever_retired([rate], tau, 24)[0] - long) < (2e-3 if rate != 0.9999 else 0.02)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tau", [0.1, 0.123, 0.0, 0.9, -0.2, -0.9996])
+def test_close_to_the_threshold_nothing_breaks(tau: float) -> None:
+    """Rates that are pi_tau up to rounding, and so little above that the walk hardly drifts: 1 less something proportional."""
+    pi = theory.pi_tau(tau)
+    above = np.array([1e-17, 1e-16, 1e-13, 1e-11, 1e-10, 1e-9, 1e-8])
+    found = ever_retired(pi + above, tau, 24)
+    assert (found[:3] == 1.0).all()
+    lost = 1 - found[3:]
+    assert (lost > 0).all()
+    np.testing.assert_allclose(lost[1:] / lost[:-1], 10, rtol=0.01)
 
 
 def test_at_or_below_the_threshold_retirement_is_certain() -> None:
@@ -155,6 +173,27 @@ def test_the_smallest_n_min_is_enough_and_one_less_is_not(apart: int) -> None:
         first = -(-n_min // apart) * apart
         kept = binom.sf(most_passes(0.1, first, first)[first], first, 0.3)
         assert kept > 0.05 or ever_retired([0.6], 0.1, n_min, every(apart))[0] > 0.05
+
+
+def test_the_search_goes_to_the_end() -> None:
+    assert smallest_n_min(0.6, 0.04, 0.1, 0.1, 0.1, within=17).n_min == 17
+    assert smallest_n_min(0.9, 0.1, 0.1, 0.05, 0.05, within=24, cadence=every(24)).n_min == 1
+    assert smallest_n_min(0.6, 0.0, 0.1, 0.05, 0.05, cadence=every(9999)).n_min == 1
+    near = smallest_n_min(0.5, 0.4, 0.1, 0.05, 0.05, cadence=poisson(3.0))
+    assert ever_retired([0.5], 0.1, near.n_min, poisson(3.0))[0] == pytest.approx(near.wrongly_retired)
+
+
+def test_a_first_test_is_no_more_than_the_whole() -> None:
+    for cadence in (every(1), every(7), poisson(30.0), poisson(0.3), binomial(20, 0.4)):
+        rate = np.linspace(0, 1, 11)
+        first, ever = first_test(rate, 0.1, 24, cadence), ever_retired(rate, 0.1, 24, cadence)
+        assert (first <= ever + 1e-12).all()
+    np.testing.assert_allclose(first_test(rate, 0.1, 24, every(10)), binom.cdf(13, 30, rate))
+    simulated = np.random.default_rng(1).poisson(30.0, (2, 100_000))  # nearly always the first round with a trial is the test
+    n = np.where(simulated[0] >= 24, simulated[0], simulated.sum(axis=0))
+    passes = np.random.default_rng(2).binomial(n, 0.5)
+    share = (passes <= most_passes(0.1, 24, int(n.max()))[n]).mean()
+    assert abs(share - first_test([0.5], 0.1, 24, poisson(30.0))[0]) < 5 * 0.5 / np.sqrt(100_000)
 
 
 def test_the_smallest_n_min_within_a_life() -> None:
@@ -221,6 +260,9 @@ def test_a_full_curve_is_fast() -> None:
         (lambda: operating(0.5, 0.1, 24, 1000, poisson(2.0)), "at most 1000 trials"),
         (lambda: every(0), "trials between looks"),
         (lambda: poisson(-1.0), "mean trials"),
+        (lambda: poisson(1e-18), "mean trials"),
+        (lambda: binomial(10, 1e-9), "mean trials"),
+        (lambda: first_test(0.5, 0.1, 10**6), "n_min"),
         (lambda: binomial(5, 1.5), "share"),
         (lambda: operating(0.5, 0.1, 24, 48, 10), "cadence"),  # type: ignore[arg-type]
         (lambda: operating("a", 0.1, 24, 48), "rate"),  # type: ignore[arg-type]

@@ -160,6 +160,12 @@ def test_evidence_beyond_what_is_worked_out_leaves_the_closed_forms(page: Theory
         (("per_round=2", "every=3"), "one of the two"),
         (("per_round=0",), "error: per_round"),
         (("trials=0",), "trials"),
+        (("trials=1" + "0" * 400,), "trials"),
+        (("n_min=1" + "0" * 400,), "n_min"),
+        (("cap=1" + "0" * 400,), "cap"),
+        (("delta=1e-160",), "delta"),
+        (("per_round=1e-15",), "per_round"),
+        (("points=a.csv", "points=b.csv"), "a second value"),
         (("foo=1",), "an unknown key"),
         (("runs=5",), "an unknown key"),
         (("world=nope",), "world"),
@@ -172,6 +178,34 @@ def test_evidence_beyond_what_is_worked_out_leaves_the_closed_forms(page: Theory
 )
 def test_bad_input_is_one_line(page: Theory, args: tuple[str, ...], words: str) -> None:
     assert words in page(*args).error
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("tau=-0.2", "rho_fp=0.2"),  # an observed rate that is pi_tau up to rounding
+        ("tau=0.9", "rho_fp=0.05"),
+        ("rho_fp=0.45", "rho_pf=0.55"),
+        ("tau=0.9996",),
+        ("tau=0.9999999999999",),
+        ("tau=-0.9996", "rho_fp=0.3"),
+        ("delta=1e-100",),
+        ("per_round=30",),
+        ("per_round=0.5",),
+        ("every=100",),
+        ("rho_fp=0.5", "rho_pf=0.4999999999"),
+        ("n_min=2147483647", "cap=2147483647"),
+    ],
+)
+def test_extremes_are_strict_json(page: Theory, args: tuple[str, ...]) -> None:
+    said = page(*args, "--json")
+    assert said.code == 0, said.err
+    assert said.err == ""
+    found = json.loads(said.out, parse_constant=lambda name: pytest.fail(name))
+    for row in found["chances"] or []:
+        assert 0 <= row["first_test"] <= row["ever"] + 1e-9 <= 1 + 1e-9
+        assert row["by_trials"] <= row["ever"] + 1e-9
 
 
 @pytest.mark.parametrize(
