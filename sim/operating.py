@@ -18,18 +18,22 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.cadence import EVERY_TRIAL, MAX_TRIALS, TINY, Cadence, FirstTest, binomial, every, poisson
+from sim.cadence import EVERY_TRIAL, MAX_TRIALS, Cadence, FirstTest, binomial, every, poisson
 from sim.curators.ratchet import retire_table
 from sim.errors import InputError
+from sim.paths import first_passage, random_looks
 from sim.ruin import ruin
-from sim.theory import EDGE, pi_tau
+from sim.theory import EDGE, corrected_tau, observed_rate, pi_tau
 
 __all__ = [
     "EVERY_TRIAL",
     "Cadence",
+    "Corrected",
     "Needed",
     "Operating",
+    "TooMuchEvidenceError",
     "binomial",
+    "corrected",
     "ever_retired",
     "every",
     "first_passage",
@@ -43,7 +47,6 @@ __all__ = [
 ]
 
 MAX_RANDOM: Final = 1_000  # trials where their number is random: a table of trials by passes
-FAINT: Final = 1e-200  # chances of paths below this are dropped before they reach the smallest floats, which do not shrink any more
 
 
 # ---------------------------------------------------------------- a finite number of looks
@@ -144,127 +147,9 @@ def operating(rate: ArrayLike, tau: float, n_min: int, looks: int, cadence: Cade
         low = most_passes(tau, n_min, int(n[-1]))[n]
         retired, kept = first_passage(rate, n, low)
         return Operating(rate, n, retired, n, retired, kept)
-    return _random_rounds(rate, tau, n_min, int(looks), cadence)
-
-
-def _bases(rate: np.ndarray, trials: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return base rates, and which of them each rate belongs to: a path's chance is worked out there, and reweighted for the rate.
-
-    A base is so near in logit that what is likely at the rate is not below exp(-100) there, far above FAINT.
-    """
-    from scipy.special import expit, logit
-
-    apart = min(6.0, 2.0 * math.sqrt(800.0 / trials))
-    with np.errstate(divide="ignore"):
-        steps, group = np.unique(np.round(np.clip(logit(rate), -6, 6) / apart), return_inverse=True)
-    return expit(steps * apart), group
-
-
-def _reweighted(rate: np.ndarray, base: float, n: np.ndarray, s: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the chances at other rates of paths that have this chance at the base, shape (rates, paths)."""
-    from scipy.special import xlog1py, xlogy
-
-    r = rate[:, None]
-    with np.errstate(divide="ignore"):
-        log = np.log(weight) - s * math.log(base) - (n - s) * math.log1p(-base)
-        return np.exp(log + xlogy(s, r) + xlog1py(n - s, -r))
-
-
-def first_passage(rate: ArrayLike, n: ArrayLike, low: ArrayLike, high: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return when a count of passes first leaves the open interval (low, high), looked at after n[0] < n[1] < ... trials.
-
-    Parameters
-    ----------
-    rate
-        Shape (rates,).
-    n
-        Trials at each look, shape (looks,).
-    low, high
-        The count has left if it is at most ``low`` or at least ``high``; shape (looks,). No upper end by default.
-
-    Returns
-    -------
-    left
-        P(left at this look for the first time), shape (rates, looks).
-    stayed
-        P(still inside after the last look), shape (rates,).
-    """
-    rate, n, low = np.atleast_1d(np.asarray(rate, np.float64)), np.asarray(n), np.asarray(low)
-    high = n + 1 if high is None else np.asarray(high)
-    bases, group = _bases(rate, int(n[-1]))
-    inside, first = np.ones((len(bases), 1)), 0  # chances of first, first + 1, ... passes, at each base
-    gone: list[tuple[np.ndarray, np.ndarray]] = []  # passes and chances of those that leave, look by look
-    for trial in range(1, int(n[-1]) + 1):
-        step = np.zeros((len(bases), inside.shape[1] + 1))
-        step[:, :-1] = (1.0 - bases)[:, None] * inside
-        step[:, 1:] += bases[:, None] * inside
-        inside = step
-        if trial % 32 == 0:
-            inside[inside < FAINT] = 0.0
-        if trial != n[len(gone)]:
-            continue
-        s = first + np.arange(inside.shape[1])
-        out = (s <= low[len(gone)]) | (s >= high[len(gone)])
-        gone.append((s[out], inside[:, out]))
-        kept = np.flatnonzero(~out)
-        first, inside = (int(s[kept[0]]), inside[:, kept[0] : kept[-1] + 1]) if len(kept) else (first, inside[:, :0])
-    look = np.repeat(np.arange(len(n)), [len(s) for s, _ in gone])
-    s_out, chances = np.concatenate([s for s, _ in gone]), np.concatenate([c for _, c in gone], axis=1)
-    left, stayed = np.zeros((len(rate), len(n))), np.zeros(len(rate))
-    for i, base in enumerate(bases):
-        mine = np.flatnonzero(group == i)
-        for j, row in zip(mine, _reweighted(rate[mine], base, n[look], s_out, chances[i]), strict=True):
-            left[j] = np.bincount(look, row, len(n))
-        stayed[mine] = _reweighted(rate[mine], base, n[-1], first + np.arange(inside.shape[1]), inside[i]).sum(axis=1)
-    return left, stayed
-
-
-def _random_rounds(rate: np.ndarray, tau: float, n_min: int, looks: int, cadence: Cadence) -> Operating:
-    """The operating characteristic where the number of trials between looks is random: the state is (trials, passes)."""
-    pmf = np.array(cadence.pmf)
-    sums = np.ones(1)  # of the number of trials by a look, if nothing were retired
-    for _ in range(looks):
-        sums = np.convolve(sums, pmf)
-        sums = sums[: int(np.flatnonzero(sums > TINY)[-1]) + 1]
-    n_max = len(sums) - 1
-    low = most_passes(tau, n_min, n_max)
-    retired, kept, at_trials = np.zeros((len(rate), looks)), np.zeros(len(rate)), np.zeros((len(rate), n_max + 1))
-    trials, passes = np.indices((n_max + 1, n_max + 1), dtype=np.int32)
-    bases, groups = _bases(rate, n_max)
-    for i_base, base in enumerate(bases):
-        group = np.flatnonzero(groups == i_base)
-        alive, first, end = np.zeros((n_max + 1, n_max + 1)), 0, 1  # [trials, passes]; only trials first .. end - 1 have a chance
-        alive[0, 0] = 1.0
-        for look in range(looks):
-            end = min(end + len(pmf) - 1, n_max + 1)
-            here = (slice(first, end), slice(0, end))
-            step = alive[here]
-            after = pmf[0] * step
-            for chance in pmf[1:]:
-                moved = np.zeros_like(step)
-                moved[1:] = (1.0 - base) * step[:-1]
-                moved[1:, 1:] += base * step[:-1, :-1]
-                step = moved
-                after += chance * step
-            n, s = trials[here], passes[here]
-            out = (s <= low[n]) & (after > 0)
-            if out.any():
-                chances = _reweighted(rate[group], base, n[out], s[out], after[out])
-                retired[group, look] = chances.sum(axis=1)
-                for i, row in zip(group, chances, strict=True):
-                    at_trials[i] += np.bincount(n[out], row, n_max + 1)
-                after[out] = 0.0
-            after[after < FAINT] = 0.0
-            alive[here] = after
-            likely = first + np.flatnonzero(after.sum(axis=1) > TINY)
-            alive[first : likely[0] if len(likely) else end] = 0.0
-            if not len(likely):
-                break
-            first, end = int(likely[0]), int(likely[-1]) + 1
-            alive[end:] = 0.0
-        there = alive > 0
-        kept[group] = _reweighted(rate[group], base, trials[there], passes[there], alive[there]).sum(axis=1)
-    return Operating(rate, np.arange(1, looks + 1), retired, np.arange(n_max + 1), at_trials, kept)
+    bound = functools.partial(most_passes, tau, n_min)
+    retired, at_trials, kept = random_looks(rate, np.array(cadence.pmf), int(looks), bound)
+    return Operating(rate, np.arange(1, looks + 1), retired, np.arange(at_trials.shape[1]), at_trials, kept)
 
 
 # ---------------------------------------------------------------- any number of looks: the ruin problem
@@ -416,6 +301,10 @@ def radius_broken(rate: float, n: ArrayLike, radius: ArrayLike) -> float:
 # ---------------------------------------------------------------- the other way round: what does it take?
 
 
+class TooMuchEvidenceError(InputError):
+    """No n_min up to MAX_TRIALS tells two skills apart so surely."""
+
+
 class Needed(NamedTuple):
     """The evidence that a wanted test takes, and what it then does.
 
@@ -455,7 +344,7 @@ def smallest_n_min(
     Raises
     ------
     InputError
-        A value is out of bounds, or no n_min does it (the line says why).
+        A value is out of bounds, or no n_min does it (the line says why); :class:`TooMuchEvidenceError` if more than MAX_TRIALS would.
     """
     from scipy.stats import binom
 
@@ -482,7 +371,7 @@ def smallest_n_min(
     found = _first_fit(lost, kept, alpha, beta, cadence, _Later(good, tau, cadence).retired)
     if found is None:
         got = f"observed pass rates {good:g} and {bad:g} around pi_tau = {threshold:g}"
-        raise InputError("good and bad", got, f"rates that {MAX_TRIALS} trials can tell apart so well")
+        raise TooMuchEvidenceError("good and bad", got, f"rates that {MAX_TRIALS} trials can tell apart so well")
     return found
 
 
@@ -521,3 +410,53 @@ def _lives(rates: np.ndarray, tau: float, within: int, every: int) -> np.ndarray
             out[:, n] = [binom.pmf(np.arange(n + 1), n, r) @ c[: n + 1] for r, c in zip(rates, chance, strict=True)]
         chance = rates[:, None] * chance[:, 1:] + (1.0 - rates[:, None]) * chance[:, :-1]
     return out
+
+
+class Corrected(NamedTuple):
+    """The margin that restores a wanted test under a judge, and what it costs.
+
+    Attributes
+    ----------
+    tau
+        Of the corrected rule: its threshold is rho_fp + kappa pi_tau.
+    needed
+        The evidence it takes; None if more than MAX_TRIALS trials.
+    needed_clean
+        The evidence that the wanted test takes under a perfect judge; None likewise.
+    """
+
+    tau: float
+    needed: Needed | None
+    needed_clean: Needed | None
+
+
+def corrected(
+    good: float, bad: float, tau: float, rho_fp: float, rho_pf: float, alpha: float, beta: float, *, cadence: Cadence = EVERY_TRIAL
+) -> Corrected:
+    """Return the rule that tells two skills apart under a judge as tau does under a perfect one, and its price in trials.
+
+    Parameters
+    ----------
+    good, bad
+        *True* pass rates of the two skills, bad <= pi_tau < good.
+    tau
+        Margin wanted under a perfect judge.
+    rho_fp, rho_pf
+        Of the judge.
+    alpha, beta, cadence
+        As in :func:`smallest_n_min`.
+
+    Raises
+    ------
+    InputError
+        kappa is 0 or below, or a value is out of bounds.
+    """
+    after = float(corrected_tau(tau, rho_fp, rho_pf))
+    seen = [float(observed_rate(p, rho_fp, rho_pf)) for p in (good, bad)]
+    found: list[Needed | None] = []
+    for rates, margin in ((seen, after), ([good, bad], tau)):
+        try:
+            found.append(smallest_n_min(rates[0], rates[1], margin, alpha, beta, cadence=cadence))
+        except TooMuchEvidenceError:
+            found.append(None)
+    return Corrected(after, found[0], found[1])

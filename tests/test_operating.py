@@ -19,6 +19,7 @@ from sim.errors import InputError
 from sim.operating import (
     Cadence,
     binomial,
+    corrected,
     ever_retired,
     every,
     first_test,
@@ -209,10 +210,17 @@ def test_the_smallest_n_min_within_a_life() -> None:
 
 
 def test_a_corrected_test_has_its_price() -> None:
-    clean = smallest_n_min(0.6, 0.2, 0.1, 0.05, 0.05)
+    found = corrected(0.6, 0.2, 0.1, 0.3, 0.2, 0.05, 0.05)
     good, bad = theory.observed_rate([0.6, 0.2], 0.3, 0.2)
-    judged = smallest_n_min(good, bad, float(theory.corrected_tau(0.1, 0.3, 0.2)), 0.05, 0.05)
-    assert 2 < judged.n_min / clean.n_min < 2 * theory.evidence_inflation(0.3, 0.2)
+    assert found.tau == theory.corrected_tau(0.1, 0.3, 0.2)
+    assert found.needed == smallest_n_min(good, bad, found.tau, 0.05, 0.05)
+    assert found.needed_clean == smallest_n_min(0.6, 0.2, 0.1, 0.05, 0.05)
+    assert found.needed is not None
+    assert found.needed_clean is not None
+    assert 2 < found.needed.n_min / found.needed_clean.n_min < 2 * theory.evidence_inflation(0.3, 0.2)
+    assert corrected(0.6, 0.2, 0.1, 0.47, 0.51, 0.05, 0.05).needed is None
+    with pytest.raises(InputError, match="kappa"):
+        corrected(0.6, 0.2, 0.1, 0.6, 0.5, 0.05, 0.05)
 
 
 # ---------------------------------------------------------------- radii
