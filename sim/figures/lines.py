@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,6 +37,7 @@ MAX_LINES: Final = 7
 MAX_COLUMNS: Final = 5
 WRONGLY: Final = (0, (1, 1.2))
 NO_SKILL: Final = (0, (5, 1.5, 1, 1.5))
+SAME: Final = 0.01  # evals with no skill that differ by less are drawn as one line
 UNLIKE: Final = 6.0  # ranges of panels that differ by more than this factor get scales of their own
 
 
@@ -99,7 +101,7 @@ def draw(data: xarray.Dataset) -> Figure:
         _scale(row, parts, name)
         what, unit = variable_label(data, name)
         if wide:
-            row[0].set_title(what, loc="left")
+            row[0].set_title(textwrap.fill(what, 34), loc="left")
             row[0].set_ylabel(unit)
         else:
             row[0].set_ylabel(f"{what.replace(' against', chr(10) + 'against')}\n({unit})")
@@ -116,7 +118,7 @@ def _panel(ax: Axes, parts: list[xarray.Dataset], x: str, name: str) -> None:
     ax.grid(True)
     if name == "delta_clean":
         ax.axhline(0, color=style.GREY, linewidth=0.7, zorder=1)
-        ax.axhline(_no_skill(parts[0]), color=style.GREY, linewidth=1.2, linestyle=NO_SKILL, zorder=1)
+        _draw_no_skill(ax, parts, x)
     ends: dict[float, Any] = {}
     for i, part in enumerate(parts):
         look = style.line_style(i, len(parts))
@@ -131,10 +133,22 @@ def _panel(ax: Axes, parts: list[xarray.Dataset], x: str, name: str) -> None:
         ax.axvline(end, color=colour, linewidth=1.0, linestyle=(0, (3, 2)), alpha=0.9 if name == "retired" else 0.45, zorder=1.5)
 
 
-def _no_skill(part: xarray.Dataset) -> float:
-    """Return the eval with no skill, against that of a perfect judge: the same in every cell but for what the axis changes."""
+def _draw_no_skill(ax: Axes, parts: list[xarray.Dataset], x: str) -> None:
+    """Draw the eval with no skill: one grey line if it is nearly the same everywhere, else one along each part's own."""
+    levels = [_no_skill(part) for part in parts]
+    span = finite_range(levels)
+    if span and span[1] - span[0] <= SAME:
+        ax.axhline(sum(span) / 2, color=style.GREY, linewidth=1.2, linestyle=NO_SKILL, zorder=1)
+        return
+    for i, (part, level) in enumerate(zip(parts, levels, strict=True)):
+        look = style.line_style(i, len(parts)) | {"linewidth": 1.0, "linestyle": NO_SKILL}
+        ax.plot(part[x].values, level, zorder=1, **look)
+
+
+def _no_skill(part: xarray.Dataset) -> np.ndarray:
+    """Return the eval with no skill, against that of a perfect judge, shape (x,)."""
     clean = part["tail_eval"].values - part["delta_clean"].values
-    return float(np.nanmean(part["floor_eval"].values - clean)) if np.isfinite(clean).any() else 0.0
+    return np.asarray(part["floor_eval"].values - clean)
 
 
 def _scale(row: np.ndarray, parts: list[list[xarray.Dataset]], name: str) -> None:
@@ -158,7 +172,7 @@ def _ends(part: xarray.Dataset, name: str) -> np.ndarray:
     """Return what the bands of a part reach, or its means where there is no error."""
     error = style.Z95 * np.nan_to_num(part[name + "_se"].values)
     if name == "delta_clean":
-        return np.stack([part[name].values - error, part[name].values + error, np.full(error.shape, _no_skill(part))])
+        return np.stack([part[name].values - error, part[name].values + error, _no_skill(part)])
     return np.stack([part[name].values - error, part[name].values + error])
 
 
