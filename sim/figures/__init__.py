@@ -25,6 +25,7 @@ REGISTRY: Final = {
     "operating": "simulation against exact theory, for a library of one useless skill",
     "sharpness": "the cliff turns into a step as n_min grows, and how fast",
     "guarantee": "the eval against the floor that RT eq. 4 promises",
+    "harm": "the rate of hidden failures that harms most, over the effect of skills and another axis",
 }
 LONG: Final = 5  # values that make an axis worth a side of a heat map
 FEW: Final = 6  # cells whose lives can be told apart in one figure
@@ -59,6 +60,7 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "operating": exact,
         "sharpness": exact and one_skill.same_times(data),
         "guarantee": one_skill.guarantee_axes(data) is not None,
+        "harm": axes.harm_axes(data) is not None,
     }
     return tuple(name for name in REGISTRY if fits[name])
 

@@ -94,6 +94,15 @@ def rate_axis(data: xarray.Dataset) -> str | None:
     return setting(data, FP) or setting(data, FP, PF) or setting(data, PF)
 
 
+def harm_axes(data: xarray.Dataset) -> tuple[str, str, str] | None:
+    """Return the axes rho_fp, mean effect of skills, and the longest other axis of numbers, if there are these three; else None."""
+    x, effect = setting(data, FP), setting(data, "world.effect.mean")
+    others = [d for d in numeric(data) if d not in (x, effect)]
+    if x is None or effect is None or not others:
+        return None
+    return x, effect, max(others, key=lambda d: data.sizes[d])
+
+
 # ---------------------------------------------------------------- parts
 
 
