@@ -76,12 +76,22 @@ def _floors(point: Point, difficulty: np.ndarray | None, fits: bool) -> dict[str
 def _chances(point: Point) -> list[dict[str, float]] | None:
     """Return the chances of retirement for skills of several true pass rates; None if so many trials are not worked out."""
     from sim.cadence import MAX_TRIALS
-    from sim.operating import MAX_RANDOM, ever_retired, first_test, operating
+    from sim.operating import MAX_RANDOM
 
     cadence = point.cadence
     most = MAX_TRIALS if cadence.fixed else MAX_RANDOM
     if max(point.looks * cadence.mean, point.n_min + len(cadence.pmf)) > most or point.looks > MAX_TRIALS:
         return None
+    try:
+        return _chance_rows(point)
+    except InputError:  # a margin so close to 1 or -1 that "ever" is not worked out
+        return None
+
+
+def _chance_rows(point: Point) -> list[dict[str, float]]:
+    from sim.operating import ever_retired, first_test, operating
+
+    cadence = point.cadence
     true = sorted({0.0, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, point.bad, point.good})
     observed = theory.observed_rate(true, point.rho_fp, point.rho_pf).clip(0.0, 1.0)
     first = first_test(observed, point.tau, point.n_min, cadence)
@@ -145,14 +155,17 @@ def advice(point: Point, found: dict[str, Any]) -> list[str]:
 def _verdict(point: Point, found: dict[str, Any]) -> str:
     pi, p_star = number(found["pi_tau"]), number(found["p_star"])
     never, always = number(point.rho_fp), number(1.0 - point.rho_pf)
+    if found["kappa"] <= theory.EDGE:
+        return (
+            f"{found['region'].capitalize()}: this judge says nothing, or the opposite, since kappa is 0 or below. No threshold helps; use "
+            "another judge, or below 0 this one's verdicts the other way round."
+        )
     return {
         "governable": f"Governable: given many trials, a skill is retired if its true pass rate is at most {p_star}, else kept.",
         "blind": f"Blind: even a skill that never passes is seen to pass at rate {never}, no less than pi_tau = {pi}. More trials do "
         "not help.",
         "indiscriminate": f"Indiscriminate: even a skill that always passes is seen to pass at rate {always}, no more than "
         f"pi_tau = {pi}. In the end every skill is retired.",
-        "inverted": "Inverted: this judge says nothing, or the opposite: kappa is 0 or below, so skills that pass more are retired "
-        "sooner. No threshold helps; use another judge, or this one's verdicts the other way round.",
     }[found["region"]]
 
 
@@ -183,7 +196,7 @@ def _about_correction(point: Point, found: dict[str, Any]) -> list[str]:
     if corrected is None or not (point.rho_fp or point.rho_pf):
         return []
     wanted, tau = corrected["wanted"], corrected["tau"]
-    if abs(point.tau - tau) < 1e-9:
+    if f"{point.tau:g}" == f"{tau:g}":
         out = f"tau = {tau:g} is corrected: it retires under this judge what {wanted:g} retires under a perfect one."
     else:
         out = f"To retire under this judge what tau = {wanted:g} retires under a perfect one, use tau = {tau:g}"
@@ -194,8 +207,9 @@ def _about_correction(point: Point, found: dict[str, Any]) -> list[str]:
         else:
             out += ", but no n_min up to 10000 is enough then: this judge leaves too little of the difference."
     if corrected["p_star_if_off"] is not None:
-        limit, meant = number(max(corrected["p_star_if_off"], 0.0)), number(float(theory.pi_tau(wanted)))
-        out += f" It is as good as the rates: were rho_fp {OFF:g} higher, it would retire at true rates up to {limit} instead of {meant}."
+        limit, meant = corrected["p_star_if_off"], number(float(theory.pi_tau(wanted)))
+        what = f"at true rates up to {number(limit)} instead of {meant}" if limit > 0 else f"nothing, instead of what is at {meant} or less"
+        out += f" It is as good as the rates: were rho_fp {OFF:g} higher, it would retire {what}."
     return [out]
 
 
@@ -209,6 +223,8 @@ def _about_floors(point: Point, found: dict[str, Any]) -> list[str]:
         out.append(f"Tasks pass at {point.p0:.3g} without skills: one that lifts them to no more than {reach:.3g} is retired in the end.")
     if tasks is None:
         out.append("Without kappa above 0 there is no floor.")
+    elif point.p0 == 0:
+        out.append("No floor is needed: tasks never pass without skills.")
     elif tasks["pass_rate"] <= 0:
         why = f"{point.charged} skills at delta = {point.delta:g}" if found["survivor_rate"] > 0 else f"n_min = {point.n_min}"
         out.append(f"No floor for tasks of any difficulty promises anything with {why}.")

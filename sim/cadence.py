@@ -131,3 +131,19 @@ class FirstTest:
         step = n[:, None] - before
         chance = np.where(step <= longest, self.pmf[np.minimum(step, longest)], 0.0) @ self.seen[before]
         return n[chance > TINY], chance[chance > TINY]
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Return the mean of values by number of trials, shape (most + 1,), at the first test, for each n_min; same shape.
+
+        nan for n_min = 0, and where a test may lie beyond the values. With one n_min more, only looks at just n_min trials have to wait for
+        the next one.
+        """
+        n = np.arange(len(values))
+        if self.cadence.fixed:
+            at = -(-n // self.cadence.fixed) * self.cadence.fixed
+            return np.where((n > 0) & (at < len(values)), values[np.minimum(at, len(values) - 1)], np.nan)
+        longest = len(self.pmf) - 1
+        later = np.convolve(np.concatenate([values, np.full(longest, np.nan)]), self.pmf[:0:-1])[longest:][: len(values)]
+        seen = self.seen[: len(values)]
+        steps = seen * (later - np.where(n > 0, values, 0.0))  # from n_min = n to n + 1
+        return np.concatenate([[np.nan], np.cumsum(steps)])[: len(values)]

@@ -46,6 +46,7 @@ __all__ = [
     "smallest_n_min",
 ]
 
+LEAST_CHANCE: Final = 1e-9  # that can be asked for: "ever" is right to about this much
 MAX_RANDOM: Final = 1_000  # trials where their number is random: a table of trials by passes
 
 
@@ -185,8 +186,8 @@ class _Later:
         wide = math.sqrt(max(1.0, cadence.mean))  # of a look, in trials: what the Fourier transform of the ruin problem has to resolve
         exact = self.exact.denominator <= max(100, 5000 / wide)
         near = self.exact if exact else self.exact.limit_denominator(max(100, int(1000 / wide)))
-        if abs(near) == 1:  # one of the steps would be 0
-            near = near * Fraction(near.denominator * 5000 - 1, near.denominator * 5000)
+        if not exact and 1 - abs(self.exact) < 10 * abs(self.exact - near) + Fraction(1, 2000):
+            raise InputError("tau", tau, "a margin not so close to 1 or -1, for the chance of ever being retired")
         up, down = near.denominator + near.numerator, near.denominator - near.numerator
         shared = math.gcd(up, down)
         self.up, self.down, self.off = up // shared, down // shared, float(self.exact - near) / 2
@@ -205,7 +206,8 @@ class _Later:
         from scipy.stats import binom
 
         low = int(most_passes(self.tau, 1, n)[-1])
-        s = np.arange(low + 1, n + 1)
+        reach = 9.0 * math.sqrt(n * self.rate * (1.0 - self.rate)) + 40.0  # passes beyond have no chance to speak of
+        s = np.arange(max(low + 1, math.floor(n * self.rate - reach)), min(n, math.ceil(n * self.rate + reach)) + 1)
         # The margin in whole units of the lattice: 2 v s - (v - u) n over 2 v, with tau = u / v, and 2 v / (up + down) units a pass.
         u, v = self.exact.numerator, self.exact.denominator
         height = -(-(2 * v * s.astype(object) - (v - u) * n) * (self.up + self.down) // (2 * v))
@@ -225,7 +227,7 @@ def first_test(rate: ArrayLike, tau: float, n_min: int, cadence: Cadence = EVERY
     rate = _checked(rate, tau, n_min, cadence)
     trials, chance = _within_reach(n_min, cadence)
     low = most_passes(tau, n_min, int(trials[-1]))
-    return np.asarray(sum(c * binom.cdf(low[n], n, rate) for n, c in zip(trials, chance, strict=True)))
+    return np.minimum(sum(c * binom.cdf(low[n], n, rate) for n, c in zip(trials, chance, strict=True)), 1.0)
 
 
 def _within_reach(n_min: int, cadence: Cadence) -> tuple[np.ndarray, np.ndarray]:
@@ -350,8 +352,8 @@ def smallest_n_min(
 
     rates = _checked([good, bad], tau, 1, cadence)
     for what, value in (("alpha", alpha), ("beta", beta)):
-        if not 0.0 < value < 1.0:
-            raise InputError(what, value, "a probability above 0 and below 1")
+        if not LEAST_CHANCE <= value < 1.0:
+            raise InputError(what, value, f"a probability from {LEAST_CHANCE:g} on and below 1")
     threshold = float(pi_tau(tau))
     if not bad <= threshold < good:
         raise InputError("good and bad", f"observed pass rates {good:g} and {bad:g}", f"bad <= pi_tau = {threshold:g} < good", "change tau")
@@ -384,16 +386,14 @@ def _first_fit(
     test only and ``ever`` all of them.
     """
     tests = FirstTest(cadence, len(lost) - 1)
-    for n_min in range(1, len(lost)):
-        n, chance = tests.of(n_min)
-        if n[-1] >= len(lost):
-            break
-        wrongly, bad = float(chance @ lost[n]), float(chance @ kept[n])
-        if wrongly <= alpha and bad <= beta:
-            if ever is not None:
-                wrongly = float(sum(c * ever(int(k)) for k, c in zip(n, chance, strict=True)))
-            if wrongly <= alpha:
-                return Needed(n_min, wrongly, bad)
+    wrongly, bad = tests.mean(lost), tests.mean(kept)
+    for n_min in 1 + np.flatnonzero((wrongly[1:] <= alpha) & (bad[1:] <= beta)):
+        chance = float(wrongly[n_min])
+        if ever is not None:
+            n, weight = tests.of(int(n_min))
+            chance = float(sum(w * ever(int(k)) for k, w in zip(n, weight, strict=True)))
+        if chance <= alpha:
+            return Needed(int(n_min), chance, float(bad[n_min]))
     return None
 
 

@@ -140,7 +140,7 @@ def page(point: Point, found: dict[str, Any]) -> str:
 
 def _chance_lines(point: Point, found: dict[str, Any]) -> list[str]:
     if found["chances"] is None:
-        return ["exact chances of retirement are worked out for up to 10000 trials (1000 with per_round=)"]
+        return ["exact chances are worked out for up to 10000 trials (1000 with per_round=) and margins not too close to 1 or -1"]
     by = f"by {point.looks} rounds" if point.per_round else f"by {point.looks * point.every} trials"
     lines = [
         f"exact chance of retirement, looked at {point.cadence.name}",
@@ -164,7 +164,7 @@ def print_table(points: Sequence[Point], found: Sequence[dict[str, Any]]) -> Non
     names = [item.name for item in dataclasses.fields(Point)]
     shown = [name for name in names if len({getattr(p, name) for p in points}) > 1]
     title = _asked({name: getattr(points[0], name) for name in names if name not in (*shown, "alpha", "beta")})
-    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
     out = Table(title=title, title_justify="left", header_style="bold")
     for name in (*shown, "region", "p_star", "kept bad", "lost good", "ever lost", "n_min", "tau'", "n_min'", "floor"):
         out.add_column(name, justify="left" if name in ("region", "name") else "right")

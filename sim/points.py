@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.cadence import LEAST_MEAN, MAX_TRIALS
 from sim.errors import InputError
+from sim.model import MAX_NUMBER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +105,7 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[list[Point], np
     for arg in args:
         key, equals, value = arg.partition("=")
         name = key.removeprefix("policy.").removeprefix("channel.")
-        if not equals:
+        if not equals or not key:
             raise InputError(arg or "''", "an argument without =", "key=value", "see python -m sim.theory --help")
         if not value.strip():
             raise InputError(key, "nothing", "a value")
@@ -130,7 +131,7 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[list[Point], np
         if "p0" in own:
             raise InputError("p0", own["p0"], "none beside world=, which sets it")
     given = {name: _values(name, text) for name, text in own.items()}
-    rows = _rows(source, keys, set(given)) if source else [("", {})]
+    rows = _rows(source, keys - ({"p0"} if difficulty is not None else set()), set(given)) if source else [("", {})]
     points = []
     for where, row in rows:
         for values in itertools.product(*given.values()):
@@ -149,15 +150,19 @@ def _values(name: str, text: str) -> tuple[Any, ...]:
     """Return the values a key is given: one, a list, or a range as for axes."""
     import yaml
 
-    from sim.axes import value_range
+    from sim.axes import RANGE_KEYS, value_range
 
+    if name == "name" and not text.startswith("["):
+        return (text.strip(),)
     try:
         value = yaml.safe_load(re.sub(r"(?<=[\w}]):(?=\S)", ": ", text))
-    except yaml.YAMLError:
-        raise InputError(name, text, "a number, a list of numbers, or {start: ..., stop: ..., step: ...}") from None
-    if isinstance(value, dict):
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError):  # of words that YAML takes for dates, numbers, tags
+        value = object()
+    if isinstance(value, dict) and value and all(key in RANGE_KEYS for key in value):
         return value_range(name, value, _kind(name) is int)
-    values = tuple(value) if isinstance(value, list) else (text.strip(),) if name == "name" else (value,)
+    if not isinstance(value, int | float | str | list):
+        raise InputError(name, text[:60], "a number, a list of numbers, or {start: ..., stop: ..., step: ...}")
+    values = tuple(value) if isinstance(value, list) else (value,)
     if not values:
         raise InputError(name, "no values", "at least one")
     return tuple(_number(name, v) for v in values)
@@ -175,8 +180,11 @@ def _number(name: str, value: Any) -> Any:
         value = _read(value)
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | kind):
-        raise InputError(name, repr(value), "a whole number" if kind is int else "a number")
+    expected = "a whole number" if kind is int else "a number"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, int | kind):
+        raise InputError(name, repr(value)[:60], expected)
+    if abs(value) > MAX_NUMBER:
+        raise InputError(name, "too large a number", expected)
     return kind(value)
 
 
@@ -192,12 +200,12 @@ def _rows(source: Path, keys: set[str], given: set[str]) -> list[tuple[str, dict
     """Read points from a CSV file: a header of keys, then a row per point; an empty field is the default. With where each was."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.reader(file))
+            reader = csv.reader(file)
+            lines = [(reader.line_num, line) for line in reader if any(field.strip() for field in line)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"points={source}", f"a file that cannot be read ({why})", "a CSV file with a header of keys") from None
-    lines = [line for line in lines if any(field.strip() for field in line)]
-    header = [name.strip() for name in lines[0]] if lines else []
+    header = [name.strip() for name in lines[0][1]] if lines else []
     if len(lines) < 2:
         raise InputError(str(source), "no rows", "a header of keys and a row per point, separated by commas")
     if unknown := [name for name in header if name not in keys]:
@@ -207,17 +215,17 @@ def _rows(source: Path, keys: set[str], given: set[str]) -> list[tuple[str, dict
     if len(set(header)) < len(header):
         raise InputError(f"{source}, header", "the same key twice", "each key once")
     rows = []
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in lines[1:]:
         if len(line) != len(header):
-            raise InputError(f"{source}, row {number}", f"{len(line)} fields", f"{len(header)}, as in the header")
+            raise InputError(f"{source}, line {number}", f"{len(line)} fields", f"{len(header)}, as in the header")
         row = {}
         for name, field in zip(header, line, strict=True):
             if field.strip():
                 try:
                     row[name] = _number(name, field.strip())
                 except InputError as error:
-                    raise InputError(f"{source}, row {number}, {name}", repr(field[:60]), error.expected) from None
-        rows.append((f"{source}, row {number}, ", row))
+                    raise InputError(f"{source}, line {number}, {name}", repr(field[:60]), error.expected) from None
+        rows.append((f"{source}, line {number}, ", row))
     return rows
 
 
@@ -238,12 +246,14 @@ def _point(where: str, cell: Cell, difficulty: np.ndarray | None, values: dict[s
 
 
 def _check(point: Point) -> None:
+    from sim.operating import LEAST_CHANCE
+
     for name in ("p0", "good", "bad"):
         if not 0 <= getattr(point, name) <= 1:
             raise InputError(name, getattr(point, name), "a probability from 0 to 1")
-    for name in ("delta", "alpha", "beta"):
-        if not 0 < getattr(point, name) < 1:
-            raise InputError(name, getattr(point, name), "a probability above 0 and below 1")
+    for name, least in (("delta", 1e-100), ("alpha", LEAST_CHANCE), ("beta", LEAST_CHANCE)):
+        if not least <= getattr(point, name) < 1:
+            raise InputError(name, getattr(point, name), f"a probability from {least:g} on and below 1")
     for name in ("trials", "every", "skills", "cap"):
         if getattr(point, name) is not None and not 1 <= getattr(point, name) < 2**31:
             raise InputError(name, getattr(point, name), "at least 1 and below 2^31")

@@ -184,6 +184,28 @@ def test_the_search_goes_to_the_end() -> None:
     assert ever_retired([0.5], 0.1, near.n_min, poisson(3.0))[0] == pytest.approx(near.wrongly_retired)
 
 
+def test_means_over_first_tests_follow_each_other() -> None:
+    """The cumulative form is that of one n_min at a time."""
+    from sim.cadence import FirstTest
+
+    values = np.random.default_rng(3).random(200)
+    for cadence in (every(1), every(7), poisson(3.0), poisson(0.2), binomial(20, 0.4)):
+        tests = FirstTest(cadence, 199)
+        found = tests.mean(values)
+        for n_min in (1, 2, 3, 10, 77, 120):
+            n, chance = tests.of(n_min)
+            assert found[n_min] == pytest.approx(chance @ values[n], rel=1e-9)
+        assert np.isnan(found[0])
+        assert np.isnan(found[199]) == (cadence != every(1))
+
+
+def test_margins_next_to_one_are_refused() -> None:
+    for tau in (-0.99999, 0.99999, -0.9998765):
+        with pytest.raises(InputError, match="tau"):
+            ever_retired(0.999999, tau, 24)
+        assert operating(1.0, tau, 24, 100).kept[0] == pytest.approx(1.0)
+
+
 def test_a_first_test_is_no_more_than_the_whole() -> None:
     for cadence in (every(1), every(7), poisson(30.0), poisson(0.3), binomial(20, 0.4)):
         rate = np.linspace(0, 1, 11)

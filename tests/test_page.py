@@ -125,11 +125,29 @@ def test_tables_of_points(page: Theory, tmp_path: Path) -> None:
     assert len(json.loads(page("rho_fp=[0.1]", "--json").out)) == 1
 
 
+def test_names_are_printed_as_they_are(page: Theory, tmp_path: Path) -> None:
+    (tmp_path / "judges.csv").write_text("name,rho_fp\n[/b],0.1\n[gpt-4] :smile:,0.2\n")
+    said = page("points=judges.csv").out
+    assert "[/b]" in said
+    assert "[gpt-4] :smile:" in said
+    assert "gpt:4" in page("name=gpt:4").out
+    (tmp_path / "p0.csv").write_text("p0\n0.1\n")
+    assert "p0" in page("points=p0.csv", "world=mbpp_hard100").error
+
+
+def test_advice_names_what_is_wrong(page: Theory) -> None:
+    for args in (("rho_fp=0.6", "rho_pf=0.5"), ("rho_fp=0.5", "rho_pf=0.5"), ("rho_fp=0.2", "rho_pf=0.9"), ("rho_fp=0.6", "rho_pf=0.6")):
+        assert "No threshold helps" in words(page(*args))
+    assert "it would retire nothing" in words(page("wanted=0.9", "rho_fp=0.05", "rho_pf=0.01"))
+    assert "No floor is needed" in words(page("p0=0"))
+
+
 def test_evidence_beyond_what_is_worked_out_leaves_the_closed_forms(page: Theory) -> None:
     found = json.loads(page("n_min=100000", "--json").out)
     assert found["chances"] is None
     assert found["floors"]["clean"]["pass_rate"] == pytest.approx(0.432, abs=1e-3)
     assert "worked out for up to 10000 trials" in page("n_min=100000").out
+    assert json.loads(page("tau=-0.99999", "good=1", "bad=0.9", "--json").out)["chances"] is None
 
 
 @pytest.mark.parametrize(
@@ -171,6 +189,13 @@ def test_evidence_beyond_what_is_worked_out_leaves_the_closed_forms(page: Theory
         (("world=nope",), "world"),
         (("channel=nope",), "channel"),
         (("points=nope.csv",), "no such file"),
+        (("rho_fp=1:30",), "rho_fp"),
+        (("tau={0.1: 0.2}",), "tau"),
+        (("rho_fp=2020-13-45",), "rho_fp"),
+        (("rho_fp=!!int x",), "rho_fp"),
+        (("rho_fp=1" + "0" * 400,), "rho_fp"),
+        (("n_min=1" + "0" * 5000,), "n_min"),
+        (("=1",), "an argument without ="),
         (("x",), "an argument without ="),
         (("--csv",), "--json"),
         (("--config-dir",), "a folder"),
@@ -188,6 +213,11 @@ def test_bad_input_is_one_line(page: Theory, args: tuple[str, ...], words: str) 
         ("tau=0.9", "rho_fp=0.05"),
         ("rho_fp=0.45", "rho_pf=0.55"),
         ("tau=0.9996",),
+        ("tau=0.9999", "every=1000"),
+        ("tau=0.9999999999", "every=5000", "good=0.99", "rho_fp=0.3", "rho_pf=0.05"),
+        ("rho_fp=0.999999", "tau=0.14", "n_min=2", "wanted=0.999999", "every=5000"),
+        ("per_round=300", "tau=0.333"),
+        ("per_round=2",),
         ("tau=0.9999999999999",),
         ("tau=-0.9996", "rho_fp=0.3"),
         ("delta=1e-100",),
@@ -215,14 +245,14 @@ def test_extremes_are_strict_json(page: Theory, args: tuple[str, ...]) -> None:
         ("rho_fp\n", "no rows"),
         ("rho\n0.1\n", "'rho'"),
         ("rho_fp,rho_fp\n0.1,0.2\n", "twice"),
-        ("rho_fp,tau\n0.1\n", "row 2"),
-        ("rho_fp\n0.1\nx\n", "row 3"),
+        ("rho_fp,tau\n0.1\n", "line 2"),
+        ("rho_fp\n\n0.1\nx\n", "line 4"),
         ("n_min\n2.5\n", "a whole number"),
-        ("rho_fp\n1.5\n", "row 2, rho_fp"),
-        ("rho_fp,good,bad\n0.1,0.2,0.3\n", "row 2, bad"),
+        ("rho_fp\n1.5\n", "line 2, rho_fp"),
+        ("rho_fp,good,bad\n0.1,0.2,0.3\n", "line 2, bad"),
         ("rho_fp;tau\n0.1;0.1\n", "separated by commas"),
-        ("rho_fp\nnan\n", "row 2, rho_fp"),
-        ("rho_fp\n1e400\n", "row 2, rho_fp"),
+        ("rho_fp\nnan\n", "line 2, rho_fp"),
+        ("rho_fp\n1e400\n", "line 2, rho_fp"),
     ],
 )
 def test_a_bad_file_of_points_is_one_line(page: Theory, tmp_path: Path, text: str, words: str) -> None:

@@ -116,7 +116,8 @@ def draw(data: xarray.Dataset, folder: Path, names: Sequence[str] | None) -> lis
     for name in chosen:
         if name not in fits:
             has = ", ".join(axes.axes(data)) or "none"
-            raise InputError("figures", f"{name} for a result with axes: {has}", f"one of {', '.join(fits)}")
+            todo = "sim/figures/README.md says which results each needs"
+            raise InputError("figures", f"{name} for a result with axes: {has}", f"one of {', '.join(fits)}", todo)
     written = []
     for name in chosen:
         from sim.figures import style
