@@ -196,7 +196,7 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
 
     if settings.backend == "numba":
         progress.note("compiling the kernel (once for this version)")
-        _compile(settings, how, progress)
+        compile_kernel(settings, how, progress)
     began = time.perf_counter()
     do = functools.partial(play, sweep, store, how, advance)
     progress.start(sweep.size * settings.runs)
@@ -210,7 +210,7 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
     return counts[True], time.perf_counter() - began
 
 
-def _compile(settings: Settings, how: Backend, progress: Progress) -> None:
+def compile_kernel(settings: Settings, how: Backend, progress: Progress) -> None:
     """Have the kernel compiled, or loaded from its cache, before the clock of the progress bar starts.
 
     It happens on a thread of its own, because compilers do not survive a KeyboardInterrupt. When one comes, nothing has been
