@@ -55,6 +55,7 @@ def groups(more: Path | None = None) -> dict[str, dict[str, Path]]:
         There is no such folder, or a file in it has the name of a preset that exists: hydra would pass it over in silence.
     """
     out = {folder.name: {f.stem: f for f in sorted(folder.glob("*.yaml"))} for folder in sorted(CONF.iterdir()) if folder.is_dir()}
+    out = {group: files for group, files in out.items() if files}
     if more is not None and not more.is_dir():
         raise InputError("--config-dir", str(more), "a folder with world/, sweep/ or other groups in it")
     for group, files in out.items():

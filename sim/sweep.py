@@ -89,16 +89,16 @@ class Axis:
         return f"{path}: {PARAMETERS[path].doc}"
 
 
-def _tree(values: Mapping[str, Any]) -> dict[str, Any]:
+def tree(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by path as nested mappings."""
-    tree: dict[str, Any] = {}
+    out: dict[str, Any] = {}
     for path, value in values.items():
         *groups, leaf = path.split(".")
-        here = tree
+        here = out
         for group in groups:
             here = here.setdefault(group, {})
         here[leaf] = value
-    return tree
+    return out
 
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return {**values, **{k: _merged(values[k], v) if isinstance(v, Mapping) else v for k, v in changes.items()}}
 
 
-def _replaced(group: Any, changes: Mapping[str, Any]) -> Any:
+def replaced(group: Any, changes: Mapping[str, Any]) -> Any:
     """Return a parameter group with other leaves; each group in it is made, and checked, once."""
-    return replace(group, **{k: _replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items()})
+    return replace(group, **{k: replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items()})
 
 
 @dataclass(frozen=True)
@@ -194,19 +194,19 @@ class Sweep:
         names = tuple(axis.values[i] for axis, i in chosen if axis.is_group)
         values = {path: value for axis, i in chosen if not axis.is_group for path, value in axis.settings(i).items()}
         if names not in self._models:
-            self._models[names] = from_mapping(Cell, _merged(self.bases[names], _tree(values)))
+            self._models[names] = from_mapping(Cell, _merged(self.bases[names], tree(values)))
         return self._models[names], values
 
     def cell(self, index: Sequence[int]) -> Cell:
         """Return the cell at an index along each axis."""
         model, values = self._model(index)
-        made: Cell = _replaced(model, _tree(values))
+        made: Cell = replaced(model, tree(values))
         return made
 
     def baseline_cell(self, index: Sequence[int]) -> Cell:
         """Return the cell that the cell at this index is compared with."""
         model, values = self._model(index)
-        made: Cell = _replaced(model, _tree({**values, **self.baseline}))
+        made: Cell = replaced(model, tree({**values, **self.baseline}))
         return made
 
     def some(self, baseline: bool = False) -> Iterator[Cell]:
