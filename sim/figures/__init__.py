@@ -25,6 +25,7 @@ REGISTRY: Final = {
     "operating": "simulation against exact theory, for a library of one useless skill",
     "sharpness": "the cliff turns into a step as n_min grows, and how fast",
     "guarantee": "the eval against the floor that RT eq. 4 promises",
+    "paper": "BC's table: simulated, scatter of three seeds, reported",
     "harm": "the rate of hidden failures that harms most, over the effect of skills and another axis",
 }
 LONG: Final = 5  # values that make an axis worth a side of a heat map
@@ -60,9 +61,17 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "operating": exact,
         "sharpness": exact and one_skill.same_times(data),
         "guarantee": one_skill.guarantee_axes(data) is not None,
+        "paper": _is_table(data),
         "harm": axes.harm_axes(data) is not None,
     }
     return tuple(name for name in REGISTRY if fits[name])
+
+
+def _is_table(data: xarray.Dataset) -> bool:
+    from sim.figures import axes
+
+    sampled = axes.parameter(data, "policy.sampled_eval") or axes.parameter(data, "policy.rollback.on")
+    return {"world", "condition"} <= set(axes.named(data)) and bool(sampled)
 
 
 def choose(data: xarray.Dataset) -> tuple[str, ...]:
