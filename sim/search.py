@@ -1,7 +1,7 @@
 """Minimising over the unit cube, and walking around a minimum. Knows nothing of what is minimised.
 
-The search is quasi-random first, then CMA-ES (N. Hansen's tutorial, arXiv 1604.00772) with restarts elsewhere, of doubled
-population. The walk is Metropolis, its steps adapted in a first half that is thrown away.
+The search is quasi-random first, then CMA-ES (the package cma) with restarts elsewhere, of doubled population. The walk is
+Metropolis, its steps adapted in a first half that is thrown away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ EXPLORE: Final = 16  # one evaluation in so many is quasi-random
 SIGMA: Final = 0.05  # first standard deviation of a descent
 FAR: Final = 0.15  # a restart begins at least so far, in some parameter, from where the descents before it ended
 SMALL: Final = 1e-3  # a descent ends when its standard deviations are below
-MUTATE: Final = 0.2  # chance that a whole number takes a step when the descent has become too narrow to make it by itself
 NEAR: Final = 2.0  # vectors within so much loss per parameter of the best shape the first steps of a walk
 
 
@@ -111,45 +110,25 @@ def descend(
     loss: Callable[[np.ndarray], float], start: np.ndarray, sigma: float, size: int, steps: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Follow CMA-ES from a start until it has converged or stands still; return where. Parameters as in :func:`search`."""
-    d = len(start)
-    weights = np.log((size + 1) / 2) - np.log(np.arange(1, size // 2 + 1))
-    weights /= weights.sum()
-    mu = 1.0 / (weights**2).sum()
-    c_sigma, c_path = (mu + 2) / (d + mu + 5), (4 + mu / d) / (d + 4 + 2 * mu / d)
-    c_one = 2 / ((d + 1.3) ** 2 + mu)
-    c_mu = min(1 - c_one, 2 * (mu - 2 + 1 / mu) / ((d + 2) ** 2 + mu))
-    damping = 1 + c_sigma + 2 * max(0.0, math.sqrt((mu - 1) / (d + 1)) - 1)
-    length = math.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d * d))  # of a normal vector, on average
-    mean, cov, path, path_sigma = start.copy(), np.eye(d), np.zeros(d), np.zeros(d)
-    best, since, generation = math.inf, 0, 0
-    while since < 20 + 30 * d // size:
-        generation += 1
-        variances, basis = np.linalg.eigh(cov)
-        spread = np.sqrt(np.maximum(variances, 1e-12))
-        found = mean + sigma * (rng.standard_normal((size, d)) * spread) @ basis.T
-        found = np.clip(_mutated(found, sigma * np.sqrt(np.diag(cov)), steps, rng), 0.0, 1.0)
-        losses = np.array([loss(unit) for unit in found])
-        best, since = (losses.min(), 0) if losses.min() < best else (best, since + 1)
-        moves = (found[np.argsort(losses, kind="stable")[: len(weights)]] - mean) / sigma
-        move = weights @ moves
-        mean = mean + sigma * move
-        path_sigma = (1 - c_sigma) * path_sigma + math.sqrt(c_sigma * (2 - c_sigma) * mu) * basis @ ((basis.T @ move) / spread)
-        settled = np.linalg.norm(path_sigma) / math.sqrt(1 - (1 - c_sigma) ** (2 * generation)) < (1.4 + 2 / (d + 1)) * length
-        path = (1 - c_path) * path + settled * math.sqrt(c_path * (2 - c_path) * mu) * move
-        kept = 1 - c_one - c_mu + (not settled) * c_one * c_path * (2 - c_path)
-        cov = kept * cov + c_one * np.outer(path, path) + c_mu * (moves.T * weights) @ moves
-        sigma *= math.exp(min(1.0, c_sigma / damping * (np.linalg.norm(path_sigma) / length - 1)))
-        sigma = min(sigma, 0.5)
-        if sigma * math.sqrt(np.diag(cov).max()) < SMALL:
-            break
-    return mean
+    import cma
 
-
-def _mutated(found: np.ndarray, deviation: np.ndarray, steps: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Move some whole numbers one step up or down where the deviation is too small to do so."""
-    stuck = deviation < steps / 2
-    chosen = stuck & (rng.random(found.shape) < MUTATE)
-    return found + chosen * steps * rng.choice([-1.0, 1.0], found.shape)
+    # The library's whole numbers are 0, 1, 2, ...: units of their steps, from the middle of the first.
+    unit, middle = np.where(steps > 0, steps, 1.0), np.where(steps > 0, 0.5, 0.0)
+    options = {
+        "bounds": [0.0 * unit, 1.0 / unit - 2.0 * middle],
+        "CMA_stds": np.where(steps > 0, 1.0 / sigma, 1.0),  # of whole numbers one step at first
+        "integer_variables": np.flatnonzero(steps).tolist(),
+        "popsize": size,
+        "seed": int(rng.integers(1, 2**31)),
+        "tolx": SMALL * sigma,
+        "verbose": -9,
+    }
+    begin = np.clip(start / unit - middle, 0.0, 1.0 / unit - 2.0 * middle)
+    evolution = cma.CMAEvolutionStrategy(begin, sigma, options)
+    while not evolution.stop():
+        found = evolution.ask()
+        evolution.tell(found, [loss(np.clip((vector + middle) * unit, 0.0, 1.0)) for vector in found])
+    return np.clip((np.asarray(evolution.result.xbest) + middle) * unit, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
