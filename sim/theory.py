@@ -29,26 +29,33 @@ def _all(what: str, values: ArrayLike, fits: Any, expected: str) -> None:
         raise InputError(what, values[~fits][0], expected)
 
 
+def _floats(what: str, values: ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(what, repr(values), "a number or an array of numbers") from None
+
+
 def _probability(what: str, values: ArrayLike) -> np.ndarray:
-    values = np.asarray(values, np.float64)
+    values = _floats(what, values)
     _all(what, values, (values >= 0) & (values <= 1), "a probability from 0 to 1")
     return values
 
 
 def _tau(tau: ArrayLike) -> np.ndarray:
-    tau = np.asarray(tau, np.float64)
+    tau = _floats("tau", tau)
     _all("tau", tau, (tau > -1) & (tau < 1), "a number above -1 and below 1")
     return tau
 
 
 def _delta(delta: ArrayLike) -> np.ndarray:
-    delta = np.asarray(delta, np.float64)
+    delta = _floats("delta", delta)
     _all("delta", delta, (delta >= 1e-100) & (delta < 1), "a probability from 1e-100 on and below 1")
     return delta
 
 
 def _trials(what: str, n: ArrayLike) -> np.ndarray:
-    n = np.asarray(n, np.float64)
+    n = _floats(what, n)
     _all(what, n, (n >= 1) & np.isfinite(n), "at least 1")
     return n
 
@@ -67,6 +74,11 @@ def kappa(rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
     """Return what the channel leaves of a difference between pass rates: 1 - rho_fp - rho_pf (BC App. C.1, RT eq. 5).
 
     At 0 passes and failures look alike; below 0 they have changed places.
+
+    Raises
+    ------
+    InputError
+        A rate is no probability.
     """
     return (1.0 - _probability("rho_fp", rho_fp) - _probability("rho_pf", rho_pf))[()]
 
@@ -79,7 +91,13 @@ def _positive_kappa(rho_fp: ArrayLike, rho_pf: ArrayLike) -> np.ndarray:
 
 
 def observed_rate(p: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
-    """Return the observed pass rate of a true pass rate p: kappa p + rho_fp (BC App. C.1, RT eq. 6)."""
+    """Return the observed pass rate of a true pass rate p: kappa p + rho_fp (BC App. C.1, RT eq. 6).
+
+    Raises
+    ------
+    InputError
+        A rate is no probability.
+    """
     return kappa(rho_fp, rho_pf) * _probability("p", p) + np.asarray(rho_fp, np.float64)
 
 
@@ -93,14 +111,20 @@ def true_rate(observed: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
     InputError
         kappa is 0 or below.
     """
-    return (np.asarray(observed, np.float64) - np.asarray(rho_fp, np.float64)) / _positive_kappa(rho_fp, rho_pf)
+    return (_floats("observed", observed) - _floats("rho_fp", rho_fp)) / _positive_kappa(rho_fp, rho_pf)
 
 
 # ---------------------------------------------------------------- the retirement test
 
 
 def pi_tau(tau: ArrayLike) -> Any:
-    """Return the observed pass rate at and below which a skill is retired: (1 - tau) / 2 (BC App. C.1, RT section 4.1)."""
+    """Return the observed pass rate at and below which a skill is retired: (1 - tau) / 2 (BC App. C.1, RT section 4.1).
+
+    Raises
+    ------
+    InputError
+        tau is not above -1 and below 1.
+    """
     return (1.0 - _tau(tau))[()] / 2.0
 
 
@@ -129,6 +153,11 @@ def region(tau: ArrayLike, rho_fp: ArrayLike, rho_pf: ArrayLike) -> Any:
         ``governable``: rho_fp < pi_tau and rho_pf < 1 - pi_tau. ``blind``: rho_fp >= pi_tau, past the edge no skill is retired.
         ``indiscriminate``: rho_pf >= 1 - pi_tau, every skill is. ``inverted``: both edges fail, so kappa <= 0; below 0 skills that
         always pass are retired and those that never pass are kept. The papers leave this corner out.
+
+    Raises
+    ------
+    InputError
+        A value is out of bounds.
     """
     pi = pi_tau(tau)
     blind = _probability("rho_fp", rho_fp) >= pi - EDGE
@@ -254,7 +283,7 @@ def survivor_rate(tau: ArrayLike, radius: ArrayLike, rho_fp: ArrayLike, rho_pf: 
 
 
 def _charge(skills: ArrayLike, delta: ArrayLike) -> Any:
-    skills = np.asarray(skills, np.float64)
+    skills = _floats("cap", skills)
     _all("cap", skills, skills >= 1, "at least 1")
     return skills * _delta(delta)
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Answer:
 
 
 Command = Callable[..., Answer]
+Main = Callable[[Sequence[str]], int]
 
 
 def drawn(args: tuple[str, ...]) -> list[str]:
@@ -48,17 +49,26 @@ def drawn(args: tuple[str, ...]) -> list[str]:
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """``python -m sim`` in this process, in an empty folder of its own."""
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[[Main], Command]:
+    """Make a command of a ``main`` function: in this process, in an empty folder of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*args: str) -> Answer:
-        capfd.readouterr()
-        code = main(drawn(args))
-        said = capfd.readouterr()
-        return Answer(code, said.out, said.err)
+    def of(run: Main) -> Command:
+        def call(*args: str) -> Answer:
+            capfd.readouterr()
+            code = run(args)
+            said = capfd.readouterr()
+            return Answer(code, said.out, said.err)
 
-    return call
+        return call
+
+    return of
+
+
+@pytest.fixture
+def command(answers: Callable[[Main], Command]) -> Command:
+    """``python -m sim``."""
+    return answers(lambda args: main(drawn(tuple(args))))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from sim.fit import Condition, Problem, Simulator, free_parameters, presets
 from sim.fitted import write_presets
 from sim.search import Ledger, independent, search, walk
 from sim.targets import SUBSETS, channel, read_targets
-from tests.conftest import ROOT, Answer, Command
+from tests.conftest import ROOT, Command, Main
 from tests.stores import results
 
 HEADER = "subset,channel,metric,value,tolerance,source\n"
@@ -30,20 +30,12 @@ BAND = "report_band_58"
 MOVED = ("router.false_match", "synth.min_cluster", f"{BAND}.effect.mean")
 KEPT = tuple(p.name for p in free_parameters([BAND]) if p.name not in MOVED)
 
-Calibrate = Callable[..., Answer]
+Calibrate = Command
 
 
 @pytest.fixture
-def calibrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Calibrate:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: str) -> Answer:
-        capfd.readouterr()
-        code = main(args)
-        said = capfd.readouterr()
-        return Answer(code, said.out, said.err)
-
-    return call
+def calibrate(answers: Callable[[Main], Command]) -> Calibrate:
+    return answers(main)
 
 
 def written(folder: Path, *lines: str) -> Path:

@@ -13,22 +13,14 @@ import pytest
 from sim import theory
 from sim.operating import ever_retired, operating
 from sim.page import main
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Answer, Command, Main
 
-Theory = Callable[..., Answer]
+Theory = Command
 
 
 @pytest.fixture
-def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Theory:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: str) -> Answer:
-        capfd.readouterr()
-        code = main(args)
-        said = capfd.readouterr()
-        return Answer(code, said.out, said.err)
-
-    return call
+def page(answers: Callable[[Main], Command]) -> Theory:
+    return answers(main)
 
 
 def words(said: Answer) -> str:

@@ -18,7 +18,7 @@ from sim import claims, power
 from sim.errors import InputError
 from sim.power import compare, draw_picks, group_sums, least_seeds, paired_power, paired_rejects, place, welch_power, welch_rejects
 from sim.seeds import against_no_skill, main
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Answer, Command, Main
 
 RNG = np.random.default_rng(7)
 FEW = ("runs=300", "world=report_main_71")
@@ -195,17 +195,9 @@ def test_bad_numbers(call: Callable[[], object], what: str) -> None:
 
 
 @pytest.fixture
-def seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
-    monkeypatch.chdir(tmp_path)
+def seeds(answers: Callable[[Main], Command], monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr(power, "GROUPS", 1000)
-
-    def call(*args: str) -> Answer:
-        capfd.readouterr()
-        code = main(args)
-        said = capfd.readouterr()
-        return Answer(code, said.out, said.err)
-
-    return call
+    return answers(main)
 
 
 def strict(text: str) -> list[dict[str, object]]:
@@ -216,7 +208,7 @@ def strict(text: str) -> list[dict[str, object]]:
     return found
 
 
-def test_a_table(seeds: Callable[..., Answer]) -> None:
+def test_a_table(seeds: Command) -> None:
     said = seeds(*FEW, "b=[bias:0.45, strict_judge]", "metric=[retired,tail_sampled]")
     assert said.code == 0, said.err
     for text in ("report_main_71, against clean", "strict_judge", "3 seeds", "80 %", "-0.065", "not calibrated"):
@@ -224,7 +216,7 @@ def test_a_table(seeds: Callable[..., Answer]) -> None:
     assert said.err == ""
 
 
-def test_json_is_strict_and_reproducible(seeds: Callable[..., Answer]) -> None:
+def test_json_is_strict_and_reproducible(seeds: Command) -> None:
     args = (*FEW, "b=[0/0,strict_judge]", "metric=retired", "seeds=[3,5]", "--json")
     said = seeds(*args)
     rows = strict(said.out)
@@ -238,7 +230,7 @@ def test_json_is_strict_and_reproducible(seeds: Callable[..., Answer]) -> None:
     assert seeds(*args, "engine.threads=1").out == said.out
 
 
-def test_evals_have_less_spread_on_shared_tasks(seeds: Callable[..., Answer]) -> None:
+def test_evals_have_less_spread_on_shared_tasks(seeds: Command) -> None:
     asked = (*FEW, "b=bias:0.45", "metric=[retired,tail_sampled]", "--json")
     same, fresh = strict(seeds(*asked).out), strict(seeds(*asked, "tasks=fresh").out)
     assert same[0] == fresh[0]
@@ -246,7 +238,7 @@ def test_evals_have_less_spread_on_shared_tasks(seeds: Callable[..., Answer]) ->
     assert float(str(same[1]["sd_a"])) < 0.9 * float(str(fresh[1]["sd_a"]))
 
 
-def test_keys_of_the_simulator_reach_it(seeds: Callable[..., Answer]) -> None:
+def test_keys_of_the_simulator_reach_it(seeds: Command) -> None:
     asked = (*FEW, "b=bias:0.45", "metric=synthesised", "--json")
     plain, changed = strict(seeds(*asked).out), strict(seeds(*asked, "policy.rounds=4", "world.n_train=20").out)
     assert plain != changed
@@ -285,11 +277,11 @@ def test_keys_of_the_simulator_reach_it(seeds: Callable[..., Answer]) -> None:
         (("--jsn",), "an unknown option"),
     ],
 )
-def test_bad_input_is_one_line(seeds: Callable[..., Answer], args: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_one_line(seeds: Command, args: tuple[str, ...], says: str) -> None:
     assert says in seeds(*args).error
 
 
-def test_help_names_every_key(seeds: Callable[..., Answer]) -> None:
+def test_help_names_every_key(seeds: Command) -> None:
     said = seeds("--help")
     assert said.code == 0
     for name in claims.KEYS:
@@ -303,7 +295,7 @@ def test_reported_differences_belong_to_rows_of_the_default_table() -> None:
         assert metric in claims.ASKED
 
 
-def test_ctrl_c_is_one_word(seeds: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_one_word(seeds: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from sim.kernels import numba_kernel
 
     played = []

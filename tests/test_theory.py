@@ -139,6 +139,8 @@ def test_the_shrinking_radius_shrinks_and_is_narrowest_when_tuned_to_its_trials(
         (lambda: theory.kappa(1.2, 0.0), "rho_fp"),
         (lambda: theory.kappa(0.2, float("nan")), "rho_pf"),
         (lambda: theory.pi_tau(1.0), "tau"),
+        (lambda: theory.pi_tau("low"), "tau"),  # type: ignore[arg-type]
+        (lambda: theory.kappa([0.1, [0.2]], 0.0), "rho_fp"),  # type: ignore[list-item]
         (lambda: theory.hoeffding_radius(0, 1e-3, scale="chat"), "n:"),
         (lambda: theory.hoeffding_radius(10, 0.0, scale="chat"), "delta"),
         (lambda: theory.hoeffding_radius(10, 0.1, scale="chta"), "pass_rate or chat"),
