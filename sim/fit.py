@@ -29,8 +29,6 @@ Values: TypeAlias = Mapping[str, float]
 NOWHERE: Final = 100.0  # deviation of a prediction that does not exist, such as trials at retirement when nothing retires
 CLEAN: Final = "clean"
 DIGITS: Final = 4  # of a parameter: what is written down is what was evaluated
-# Worlds without a preset: another subset's with these values. The shapes give the reported eval with no skill, 0.17.
-WITHOUT_PRESET: Final = {"report_weak_71": ("report_main_71", {"difficulty.a": 0.4, "difficulty.b": 1.6})}
 
 
 # ---------------------------------------------------------------- parameters
@@ -117,16 +115,10 @@ def free_parameters(subsets: Sequence[str]) -> tuple[Free, ...]:
 @cache
 def presets() -> tuple[dict[str, World], Policy]:
     """Return the world of each subset as the presets have it, and the controller of the targets."""
-    from sim.config import groups, load
+    from sim.config import load
 
-    known = groups()["world"]
-    worlds, policy = {}, None
-    for subset in SUBSETS:
-        name, changes = (subset, {}) if subset in known else WITHOUT_PRESET[subset]
-        cell = load([f"world={name}", "policy=bc"]).sweep.cell(())
-        worlds[subset], policy = replaced(cell.world, tree(changes)), cell.policy
-    assert policy is not None
-    return worlds, policy
+    cells = {subset: load([f"world={subset}", "policy=bc"]).sweep.cell(()) for subset in SUBSETS}
+    return {subset: cell.world for subset, cell in cells.items()}, cells[SUBSETS[0]].policy
 
 
 def read_value(world: World, path: str) -> float:
