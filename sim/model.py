@@ -184,6 +184,7 @@ class World(_Group):
     router: Router = _group()
     critic: Critic = _group()
     synth: Synth = _group()
+    start: int = _param("skills on the shelf before the first round", "skills", at_least=0, default=0)
 
 
 # ---------------------------------------------------------------- Policy

@@ -72,6 +72,8 @@ class Run:
 
         self.train = [self.draw_task(rng.TRAIN_DRAW, i) for i in range(c["n_train"])]
         self.eval = [self.draw_task(rng.EVAL_DRAW, i) for i in range(c["n_eval"])]
+        for i in range(c["start"]):
+            self.put(i % c["topics"], self.words(0, rng.START, i)[1] >> (32 - EFFECT_BITS))
 
     def words(self, round_: int, purpose: int, index: int) -> tuple[int, int]:
         return rng.words(self.seed, self.run, round_, purpose, index)
@@ -179,11 +181,14 @@ class Run:
             spurious_word, effect_word = self.words(t, rng.SYNTH, slot)
             spurious = (spurious_word >> 16) * self.pool[topic] < self.c["phantom_cost"] * self.phantoms[topic]
             row = (effect_word >> (32 - EFFECT_BITS)) + (EFFECT_BINS if spurious else 0)
-            self.shelf.append(Skill(topic, row, self.births))
-            self.births += 1
+            self.put(topic, row)
             self.now["synthesised"] += 1
             self.pool[topic] = self.phantoms[topic] = 0
             barred.add(topic)
+
+    def put(self, topic: int, row: int) -> None:
+        self.shelf.append(Skill(topic, row, self.births))
+        self.births += 1
 
     def evaluate(self) -> int:
         """Step 5: the expected pass rate over routing and outcome, in 2^-20, rounded down.

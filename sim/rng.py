@@ -25,6 +25,7 @@ EVAL_ROUTE: Final = 5  # route                                low half: pick
 EVAL_OUTCOME: Final = 6  # true outcome                         -
 COVER: Final = 7  # cover guard of topic 2 i             of topic 2 i + 1
 SYNTH: Final = 8  # high half: spurious?                 effect bin of the i-th skill written
+START: Final = 9  # -                                    effect bin of the i-th skill at the start (round 0)
 
 _MASK = 0xFFFFFFFF
 

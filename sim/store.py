@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA_VERSION = 1  # of the layout of a store
-MODEL_VERSION = 1  # of the model: a change that changes any bit of any result changes this
+MODEL_VERSION = 2  # of the model: a change that changes any bit of any result changes this
 NAME = "result.zarr"
 REGION_CELLS, REGION_BYTES = 4096, 2**27  # cells, and sums, worked out at a time: one chunk of the results
 LOADED_BYTES = 2**30  # results up to this size are read at once

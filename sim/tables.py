@@ -51,7 +51,7 @@ LIMITS: Final = {
 CELL_DTYPE: Final = np.dtype(
     [
         # counts
-        *((name, np.int32) for name in ("n_train", "n_eval", "topics", "per_round", "cap", "rounds", "window", "min_pool")),
+        *((name, np.int32) for name in ("n_train", "n_eval", "topics", "per_round", "cap", "rounds", "window", "min_pool", "start")),
         # thresholds
         *((name, np.uint32) for name in ("recall", "cover_guard", "flip_fail", "flip_pass")),
         # 16-bit thresholds
@@ -120,12 +120,14 @@ def check_limits(cell: Cell) -> None:
     Raises
     ------
     InputError
-        Naming the limit that is passed, or the curator that does not exist.
+        Naming the limit that is passed, or the curator that does not exist; or the shelf starts with more skills than it holds.
     """
     for path, limit in LIMITS.items():
         value: Any = reduce(getattr, path.split("."), cell)
         if value > limit:
             raise InputError(path, value, f"at most {limit}, the kernels' limit")
+    if cell.world.start > cell.policy.cap:
+        raise InputError("world.start", cell.world.start, f"at most policy.cap = {cell.policy.cap}")
     curators.check(cell.policy.curator)
 
 
@@ -277,6 +279,7 @@ def derive(cells: Sequence[Cell]) -> Tables:
         row["n_train"], row["n_eval"], row["topics"] = world.n_train, world.n_eval, world.topics
         row["per_round"], row["min_pool"] = world.synth.per_round, world.synth.min_cluster * POOL_ONE
         row["cap"], row["rounds"], row["window"] = policy.cap, policy.rounds, policy.window
+        row["start"] = world.start
         row["recall"], row["cover_guard"] = threshold(recall(world)), threshold(world.synth.cover_guard)
         row["flip_fail"], row["flip_pass"] = threshold(channel.rho_fp), threshold(channel.rho_pf)
         row["mislabel"] = round(world.critic.mislabel * ONE16)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from sim.model import Cell, Channel, Critic, Difficulty, Effect, Policy, Rollback, Router, Synth, World
@@ -56,5 +58,14 @@ def policies(draw: st.DrawFn) -> Policy:
 
 
 channels = st.builds(Channel, rates, rates, spread=st.one_of(st.just(0.0), st.floats(0.01, 0.95)), unit=st.sampled_from(["task", "topic"]))
-cells = st.builds(Cell, worlds(), policies(), channels)
+
+
+@st.composite
+def _cells(draw: st.DrawFn) -> Cell:
+    policy = draw(policies())
+    start = draw(st.just(0) | st.integers(1, policy.cap))
+    return Cell(replace(draw(worlds()), start=start), policy, draw(channels))
+
+
+cells = _cells()
 seeds = st.integers(0, 2**32 - 1)

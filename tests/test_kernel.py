@@ -128,7 +128,7 @@ def test_the_books_balance(one: Cell, seed: int) -> None:
     world, policy = one.world, one.policy
     trials = world.n_train * policy.rounds
     left = m["retired"] + m["evicted"] + m["dropped"]
-    np.testing.assert_array_equal(m["active_final"], m["synthesised"] + m["restored"] - left)
+    np.testing.assert_array_equal(m["active_final"], world.start + m["synthesised"] + m["restored"] - left)
     np.testing.assert_array_equal(m["deprecated"], m["retired"] + m["evicted"])
     np.testing.assert_array_equal(m["flips"], m["hidden_failures"] + m["phantom_failures"])
     assert (m["active_final"] <= policy.cap).all()

@@ -41,4 +41,5 @@ NAMED = {
     "withheld": cell(replace(MAIN_71, router=replace(MAIN_71.router, mode="withheld"))),
     "one slot": cell(policy=replace(rolling(), cap=1, n_min=1, tau=-0.9)),
     "one topic": cell(replace(MAIN_71, topics=1)),
+    "a shelf to start from": cell(replace(HARD_133, start=12)),
 }

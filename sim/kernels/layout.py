@@ -103,6 +103,7 @@ class Sizes(NamedTuple):
     per_round: int
     rounds: int
     units: int  # things with an error rate of their own
+    start: int  # skills on the shelf before the first round
     sampled: bool  # whether any cell samples its eval
 
 
@@ -115,7 +116,7 @@ def sizes_of(cells: np.ndarray) -> Sizes:
     n_train, n_eval, topics, cap, per_round, rounds = (
         int(cells[name].max()) for name in ("n_train", "n_eval", "topics", "cap", "per_round", "rounds")
     )
-    return Sizes(n_train, n_eval, topics, cap, per_round, rounds, int(units.max()), bool(cells["sampled"].any()))
+    return Sizes(n_train, n_eval, topics, cap, per_round, rounds, int(units.max()), int(cells["start"].max()), bool(cells["sampled"].any()))
 
 
 def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, Shelves, State, Scratch, Sums]:
@@ -131,7 +132,7 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
     cells = tables.cells
     sizes = sizes_of(cells)
     c, kinds, rounds = len(cells), len(tables.topic_cdf), sizes.rounds
-    n_train, n_eval, topics, cap, per_round, units = (padded(n) for n in (*sizes[:5], sizes.units))
+    n_train, n_eval, topics, cap, per_round, units, first = (padded(n) for n in (*sizes[:5], sizes.units, sizes.start))
     half = padded((sizes.topics + 1) // 2)
 
     def u32(*shape: int) -> np.ndarray:
@@ -148,7 +149,7 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
     eval_cell = np.unique(cells["eval_table"], return_index=True)[1].astype(np.int32)
     e = len(eval_cell)
 
-    draws = Draws(*(u32(n) for n in (n_train, n_train, n_eval, n_eval, units, units)))
+    draws = Draws(*(u32(n) for n in (n_train, n_train, n_eval, n_eval, units, units, first, first)))
     words = Words(*(u32(n) for n in (n_train,) * 4 + (n_eval,) * 4 + (half, half, 2 * half, per_round, per_round)))
     tasks = Tasks(
         kind_topics, kind_eval, eval_cell, u32(kinds, n_train), u32(n_train), u32(kinds, n_eval), u32(n_eval), u32(kinds, n_eval),

@@ -17,11 +17,11 @@ import numpy as np
 
 from sim.kernels.jit import entry, part, stage
 from sim.kernels.layout import U32, Sums, allocate, flat_tables, sizes_of, whole_vectors
-from sim.kernels.shelf import evaluate, retire, roll_back, skill_row, synthesise
+from sim.kernels.shelf import evaluate, insert, retire, roll_back, skill_row, synthesise
 from sim.kernels.tasks import lay_out_tasks
 from sim.kernels.trials import attempt, credit, hidden_failures, pool_failures, sample_eval, tally
 from sim.kernels.words import draw_tasks, draw_words
-from sim.tables import Tables
+from sim.tables import EFFECT_BITS, Tables
 from sim.variables import HISTOGRAM_BINS, METRICS, SERIES
 
 # Positions in the record of a run, as constants that the compiler sees.
@@ -34,8 +34,8 @@ S_EVAL, S_ACTIVE, S_RETIRED, S_EVICTED, S_SYNTHESISED, S_OBSERVED_FAILURES = ran
 
 
 @stage
-def start(c, cell, tables, tasks, shelves, state, record):
-    """Empty shelf, empty pools; note the eval with no skill."""
+def start(c, cell, draws, tables, tasks, shelves, state, record):
+    """Empty pools, empty shelf; note the eval with no skill, then put what there is at the start on the shelf."""
     shelves.size[c] = state.births[c] = state.flags[c] = 0
     state.best[c] = -1
     for k in range(whole_vectors(cell.topics)):
@@ -44,6 +44,9 @@ def start(c, cell, tables, tasks, shelves, state, record):
     for m in range(len(METRICS)):
         record[c, m] = 0
     record[c, FLOOR_EVAL] = evaluate(c, cell, state, shelves, tasks, tables)
+    for i in range(cell.start):
+        row = np.int64(U32(draws.start_effect[i] >> U32(32 - EFFECT_BITS)))
+        insert(c, cell, i % cell.topics, row, state, shelves, tasks, tables)
 
 
 @stage
@@ -144,7 +147,7 @@ def simulate(tables, baseline, seed, first_run, n_runs, sizes, draws, tasks, wor
         draw_tasks(draws, key0, key1)
         lay_out_tasks(tasks, draws, tables)
         for c in range(len(tables.cells)):
-            start(c, tables.cells[c], tables, tasks, shelves, state, scratch.record)
+            start(c, tables.cells[c], draws, tables, tasks, shelves, state, scratch.record)
         for t in range(sizes.rounds):
             draw_words(words, U32(t), key0, key1, sizes.sampled)
             for c in range(len(tables.cells)):

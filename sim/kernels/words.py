@@ -43,7 +43,7 @@ class Words(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """The words that draw the tasks of one run; uint32, padded."""
+    """The words that draw the tasks and the first shelf of one run; uint32, padded."""
 
     train_topic: np.ndarray
     train_bin: np.ndarray
@@ -51,6 +51,8 @@ class Draws(NamedTuple):
     eval_bin: np.ndarray
     rate_fail: np.ndarray
     rate_pass: np.ndarray
+    start_spare: np.ndarray
+    start_effect: np.ndarray
 
 
 @stage
@@ -104,10 +106,11 @@ def draw_words(words, round_, key0, key1, sampled):
 
 @stage
 def draw_tasks(draws, key0, key1):
-    """Generate the words that draw the tasks of one run."""
+    """Generate the words that draw the tasks and the first shelf of one run."""
     fill(draws.train_topic, draws.train_bin, U32(rng.TRAIN_DRAW), U32(0), key0, key1)
     fill(draws.eval_topic, draws.eval_bin, U32(rng.EVAL_DRAW), U32(0), key0, key1)
     fill(draws.rate_fail, draws.rate_pass, U32(rng.RATE_DRAW), U32(0), key0, key1)
+    fill(draws.start_spare, draws.start_effect, U32(rng.START), U32(0), key0, key1)
 
 
 @entry

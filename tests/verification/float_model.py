@@ -65,11 +65,13 @@ class FloatModel:
         own = np.broadcast_to(np.arange(world.n_train), train) if channel.unit == "task" else self.train_topic
         self.rho_fp, self.rho_pf = (np.take_along_axis(rate, own, axis=1) for rate in (fp, pf))
         # Shelf, pools, and the best round so far
-        self.slots = max(1, min(policy.cap, policy.rounds * world.synth.per_round))
+        self.slots = max(1, min(policy.cap, world.start + policy.rounds * world.synth.per_round))
         self.shelf = Shelf.empty(runs, self.slots)
         self.births = np.zeros(runs, int)
         self.pool = np.zeros((runs, world.topics), int)
         self.phantoms = np.zeros((runs, world.topics), int)
+        for i in range(world.start):
+            self.put(self.rows, np.full(runs, i % world.topics), np.zeros(runs, bool))
         self.best = np.full(runs, -1)
         self.best_shelf = self.shelf.copy()
         self.flags = np.zeros(runs, int)
@@ -204,10 +206,12 @@ class FloatModel:
         self.series["evicted"][full, self.now] += 1
 
     def write(self, runs: np.ndarray, topic: np.ndarray) -> None:
+        phantom_share = self.phantoms[runs, topic] / self.pool[runs, topic]
+        self.put(runs, topic, self.happens(self.world.synth.phantom_cost * phantom_share, len(runs)))
+
+    def put(self, runs: np.ndarray, topic: np.ndarray, spurious: np.ndarray) -> None:
         shelf, effect = self.shelf, self.world.effect
         slot = shelf.active[runs].argmin(axis=1)  # a free one
-        phantom_share = self.phantoms[runs, topic] / self.pool[runs, topic]
-        spurious = self.happens(self.world.synth.phantom_cost * phantom_share, len(runs))
         z = draw_z(len(runs), self.rng, self.bins)
         real_effect, spurious_effect = effect.mean + effect.sd * z, effect.spurious_mean + effect.spurious_sd * z
         shelf.effect[runs, slot] = np.where(spurious, spurious_effect, real_effect)

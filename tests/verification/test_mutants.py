@@ -107,6 +107,7 @@ SOURCES = {
     "errors of passes and failures swapped": (TRIALS, "on_pass if passed else on_fail", "on_fail if passed else on_pass", "failures"),
     "a pass adds nothing to net": (TRIALS, "U32(1))) - trials)", "U32(0))) - trials)", "renewal"),
     "written in the last round too": (KERNEL, "if t < cell.rounds - 1:", "if t < cell.rounds:", "writing"),
+    "the first shelf counts topics down": (KERNEL, "i % cell.topics", "cell.topics - 1 - i % cell.topics", "float_model_without_bins"),
     "the tail is the first rounds": (KERNEL, "if t >= cell.rounds - cell.window:", "if t < cell.window:", "float_model_without_bins"),
 }
 

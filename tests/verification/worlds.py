@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ DEALT: dict[str, Sequence[Any]] = {
     "rollback": (True, False),
     "rho_fp": ("low", "zero", "low", "any"),
     "rho_pf": ("low", "zero", "low", "any"),
+    "start": (False, False, True),
 }
 
 
@@ -80,6 +82,8 @@ def random_cell(rng: np.random.Generator, dealt: dict[str, Any]) -> Cell:
         sampled_eval=dealt["sampled_eval"],
         rollback=Rollback(dealt["rollback"], _share(rng, 0.1), _whole(rng, 1, 3)),
     )
+    if dealt["start"]:
+        world = replace(world, start=_whole(rng, 1, policy.cap))
     spread = 0.0 if dealt["spread"] == "none" else _number(rng, 0.05, 0.8)
     unit = "topic" if dealt["spread"] == "topic" else "task"
     return Cell(world, policy, Channel(_rate(rng, dealt["rho_fp"]), _rate(rng, dealt["rho_pf"]), spread, unit))
