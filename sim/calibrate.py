@@ -21,12 +21,13 @@ import numpy as np
 from sim import __version__
 from sim.config import CONF
 from sim.errors import InputError
-from sim.fit import Problem, free_parameters
+from sim.fit import Problem
 from sim.fitted import assess, print_ranges, print_targets, ranges, write_json, write_presets
+from sim.free import all_parameters
 from sim.report import Progress, guarded
 from sim.search import Ledger, search, walk
 from sim.sweep import check_runs
-from sim.targets import SUBSETS, read_targets
+from sim.targets import BC_SUBSETS, SUBSETS, read_targets
 
 PAPERS: Final = CONF / "targets" / "papers.csv"
 BEST, FIT = "best.json", "fit.json"
@@ -40,6 +41,7 @@ usage: python -m sim.calibrate [key=value ...]
   python -m sim.calibrate                                   the papers' figures, a quarter of an hour on two cores
   python -m sim.calibrate evaluations=500 walk=0            a look
   python -m sim.calibrate start=outputs/calibrate/best.json continue from the best so far
+  python -m sim.calibrate 'subsets=[mbpp_100]' out=outputs/rt    RT's run and its ablations
   python -m sim.calibrate 'subsets=[report_band_58]' 'fix=[router,synth.memory]' out=mine
 
 keys:
@@ -50,7 +52,7 @@ keys:
   seed=N           key of all randomness (1)
   out=FOLDER       {BEST} while it runs, {FIT} and presets at the end (outputs/calibrate)
   start=FILE       {BEST} or {FIT} of an earlier fit: start from its parameters
-  subsets=[...]    subsets to fit: {", ".join(SUBSETS)}
+  subsets=[...]    subsets to fit: {", ".join(BC_SUBSETS)} (all of these); or mbpp_100
   fix=[...]        parameters that keep their start value; a group (router) or a subset stands for all in it
 
 free parameters and their bounds:
@@ -72,7 +74,7 @@ class Settings:
     seed: int = 1
     out: Path = Path("outputs/calibrate")
     start: Path | None = None
-    subsets: tuple[str, ...] = SUBSETS
+    subsets: tuple[str, ...] = BC_SUBSETS
     fix: tuple[str, ...] = ()
 
 
@@ -82,7 +84,7 @@ class Settings:
 def help_text() -> str:
     """Return the page that --help prints."""
     lines = []
-    for p in free_parameters(SUBSETS):
+    for p in all_parameters():
         kind = ", whole" if p.whole else ", by its logarithm" if p.log else ""
         lines.append(f"  {p.name:32} {p.low:g} to {p.high:g}{kind}")
     return HELP + "\n".join([*lines, "", MORE])

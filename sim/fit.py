@@ -5,120 +5,26 @@ All evaluations use the same runs, so that two parameter vectors differ by what 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from sim.errors import InputError
+from sim.free import Free, Values, all_parameters, changes, family, free_parameters, presets
 from sim.kernels.backends import backend
 from sim.model import Cell, Channel, Policy, World
 from sim.sums import Layout, statistics
 from sim.sweep import replaced, tree
 from sim.tables import Tables, derive, difficulty_bins
-from sim.targets import SUBSETS, Target, channel
-
-Values: TypeAlias = Mapping[str, float]
-"""Parameters by name: a path below ``world``, with the subset in front where each subset has its own."""
+from sim.targets import BC_SUBSETS, SUBSETS, Target
 
 NOWHERE: Final = 100.0  # deviation of a prediction that does not exist, such as trials at retirement when nothing retires
 CLEAN: Final = "clean"
-DIGITS: Final = 4  # of a parameter: what is written down is what was evaluated
-
-
-# ---------------------------------------------------------------- parameters
-
-
-@dataclass(frozen=True)
-class Free:
-    """A parameter that a calibration may move, between two bounds.
-
-    The search sees all parameters as numbers from 0 to 1 (:meth:`unit`, :meth:`value`).
-
-    Parameters
-    ----------
-    path
-        Below ``world``.
-    low, high
-        Bounds of the search.
-    subset
-        Whose parameter it is; empty if all subsets share it.
-    whole, log
-        Whether it is a whole number; whether the search sees its logarithm.
-    """
-
-    path: str
-    low: float
-    high: float
-    subset: str = ""
-    whole: bool = False
-    log: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.subset}.{self.path}" if self.subset else self.path
-
-    @property
-    def step(self) -> float:
-        """Width of one whole number; 0 if any number will do."""
-        return 1.0 / (self.high - self.low + 1) if self.whole else 0.0
-
-    def value(self, unit: float) -> float:
-        if self.whole:
-            return min(int(self.low + unit / self.step), int(self.high))
-        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
-        here = low + unit * (high - low)
-        return float(f"{math.exp(here) if self.log else here:.{DIGITS}g}")
-
-    def unit(self, value: float) -> float:
-        if self.whole:
-            return (value - self.low + 0.5) * self.step
-        if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
-
-
-SHARED: Final = (
-    Free("topics", 2, 40, whole=True),
-    Free("topic_skew", 0.0, 3.0),
-    Free("effect.sd", 0.0, 2.0),
-    Free("effect.spurious_mean", -2.0, 2.0),
-    Free("effect.spurious_sd", 0.0, 2.0),
-    Free("effect.off_topic", 0.0, 1.5),
-    Free("router.recall", 0.0, 1.0),
-    Free("router.false_match", 0.0, 1.0),
-    Free("critic.mislabel", 0.0, 1.0),
-    Free("synth.min_cluster", 1, 6, whole=True),
-    Free("synth.memory", 0.0, 1.0),
-    Free("synth.cover_guard", 0.0, 1.0),
-    Free("synth.phantom_cost", 0.0, 1.0),
-)
-# Probe selection fixes the shapes of band-58 and hard-133.
-SHAPED: Final = ("report_main_71", "mbpp_hard100", "report_weak_71")
-
-
-def free_parameters(subsets: Sequence[str]) -> tuple[Free, ...]:
-    """Return the parameters of these subsets: those they share, then each one's own."""
-    own = []
-    for subset in subsets:
-        own.append(Free("effect.mean", -3.0, 3.0, subset))
-        if subset in SHAPED:
-            own += [Free(f"difficulty.{shape}", 0.1, 20.0, subset, log=True) for shape in "ab"]
-    return (*SHARED, *own)
-
-
-@cache
-def presets() -> tuple[dict[str, World], Policy]:
-    """Return the world of each subset as the presets have it, and the controller of the targets."""
-    from sim.config import load
-
-    cells = {subset: load([f"world={subset}", "policy=bc"]).sweep.cell(()) for subset in SUBSETS}
-    return {subset: cell.world for subset, cell in cells.items()}, cells[SUBSETS[0]].policy
+CLEAN_CHANNEL: Final = Channel(0.0, 0.0)
 
 
 def read_value(world: World, path: str) -> float:
@@ -171,7 +77,7 @@ class Simulator:
         position = {cell: i for i, cell in enumerate(self.cells)}
         self.baseline = np.array([position.get((subset, CLEAN), i) for i, (subset, _) in enumerate(self.cells)], np.int32)
         self.at = [position[c.subset, c.channel] for c in conditions]
-        self.channels: dict[str, Channel] = {name: channel(name) for _, name in self.cells}
+        self.settings = {name: tree(changes(name)) for _, name in self.cells}
         self.layout = Layout(policy.rounds)
         self.threads = len(os.sched_getaffinity(0))
         self.pool = ThreadPoolExecutor(self.threads)
@@ -180,7 +86,8 @@ class Simulator:
         """Return the tables of all cells in these worlds."""
         shapes = {worlds[subset].difficulty for subset, _ in self.cells}
         list(self.pool.map(difficulty_bins, shapes))  # by far the slowest part, and kept
-        return derive([Cell(worlds[subset], self.policy, self.channels[name]) for subset, name in self.cells])
+        base = {subset: Cell(world, self.policy, CLEAN_CHANNEL) for subset, world in worlds.items()}
+        return derive([replaced(base[subset], self.settings[name]) for subset, name in self.cells])
 
     def predict(self, worlds: Mapping[str, World], runs: int, first_run: int = 0) -> Prediction:
         """Simulate runs ``first_run`` to ``first_run + runs - 1`` of every cell.
@@ -232,7 +139,7 @@ class Problem:
     def __init__(
         self,
         targets: Sequence[Target],
-        subsets: Sequence[str] = SUBSETS,
+        subsets: Sequence[str] = BC_SUBSETS,
         fix: Sequence[str] = (),
         start: Values | None = None,
         seed: int = 1,
@@ -241,7 +148,7 @@ class Problem:
         if not self.targets:
             raise InputError("targets", "none that can be fitted", "one of " + ", ".join(subsets))
         self.subsets = [s for s in SUBSETS if any(t.subset == s for t in self.targets)]
-        self.bases, self.policy = presets()
+        self.bases, self.policy = presets(family(self.subsets).policy)
         self.seed = seed
         everything = free_parameters(self.subsets)
         self.free = tuple(p for p in everything if not any(p.name == name or p.name.startswith(name + ".") for name in fix))
@@ -252,14 +159,18 @@ class Problem:
         if not self.free:
             raise InputError("fix", "every parameter", "one left to fit")
         named = {s: list(dict.fromkeys(name for t in self.targets if t.subset == s for name in t.channels)) for s in self.subsets}
-        self.rows = [(i, Condition(t.subset, name, t.metric)) for i, t in enumerate(self.targets) for name in t.channels or named[t.subset]]
+        self.rows = [
+            (i, Condition(t.subset, name, t.variable)) for i, t in enumerate(self.targets) for name in t.channels or named[t.subset]
+        ]
         self.conditions = [condition for _, condition in self.rows]
+        for i, condition in self.rows:
+            changes(condition.channel, self.targets[i].line)
         if empty := [t for i, t in enumerate(self.targets) if all(j != i for j, _ in self.rows)]:
             raise InputError(f"targets, line {empty[0].line}", "any channel, and no other target of the subset", "one that names a channel")
         self.simulator = Simulator(self.conditions, self.policy, seed)
 
     def _start(self, everything: Sequence[Free], given: Values) -> dict[str, float]:
-        names = {p.name for p in free_parameters(SUBSETS)}
+        names = {p.name for p in all_parameters()}
         if unknown := [name for name in given if name not in names]:
             raise InputError("start", repr(unknown[0]), "names among " + ", ".join(sorted(names)))
         values = {}

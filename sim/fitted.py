@@ -6,13 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from sim.errors import InputError
-from sim.fit import SHARED, Condition, Prediction, Problem, Simulator
+from sim.fit import Condition, Prediction, Problem, Simulator
+from sim.model import World, parameters
 from sim.report import WIDE
 from sim.search import Walk, independent
 from sim.targets import Target
@@ -23,6 +25,7 @@ BAND: Final = (5.0, 50.0, 95.0)  # percentiles of a range
 FEW: Final = 20  # independent vectors below which ranges are not believed
 LOOSE: Final = 0.5  # a parameter whose range fills more than this share of what no target at all would leave is not pinned down
 ROLES: Final = "fitted"
+OWN: Final = ("n_train", "n_eval", "effect.mean", "start")  # of a world, not of its roles; and its difficulty
 UNFITTED: Final = (("bias:0.3", "retired"), ("bias:0.3", "delta_clean"), ("bias:0.3", "wrongly_retired"), ("clean", "lift"))
 
 
@@ -163,9 +166,11 @@ def _yaml(texts: Mapping[str, str]) -> list[str]:
 
 def presets(problem: Problem, values: Mapping[str, float]) -> dict[str, str]:
     """Return presets with these parameters: text by file, for a folder that ``--config-dir`` takes."""
-    base = problem.bases[problem.subsets[0]]
-    kept = {"router.mode": base.router.mode, "router.top_hit_recall": "null", "synth.per_round": str(base.synth.per_round)}
-    shared = {**{p.path: f"{values[p.path]:g}" for p in SHARED}, **kept}
+    first = problem.worlds(values)[problem.subsets[0]]
+    shared = {}
+    for path in (p.path for p in parameters(World) if p.path not in OWN and not p.path.startswith("difficulty.")):
+        value: Any = reduce(getattr, path.split("."), first)
+        shared[path] = "null" if value is None else value if isinstance(value, str) else f"{value:g}"
     out = {f"roles/{ROLES}.yaml": "\n".join(["# Router, critic and synthesiser as calibrated.", *_yaml(shared)]) + "\n"}
     for subset in problem.subsets:
         world = problem.worlds(values)[subset]

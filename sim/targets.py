@@ -2,7 +2,8 @@
 
 A line gives a subset, a channel, a metric, a value, a tolerance and a source. A value is a number, a range (0.7-1.0) or a bound
 (>=-0.125). A channel is ``clean``, ``bias:Q``, ``noise:R``, ``strict_judge``; ``noise:0.1-0.4``, which means at 0.1, 0.2, 0.3 and 0.4,
-each; or ``any``, which means in each channel that other fitted targets of the subset name. What can be read but not fitted says why.
+each; or ``any``, which means in each channel that other fitted targets of the subset name. RT's lines name an ablation
+there (``A2 top_hit``). What can be read but not fitted says why.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from sim.model import Channel
 from sim.variables import VARIABLES
 
 COLUMNS: Final = ("subset", "channel", "metric", "value", "tolerance", "source")
-SUBSETS: Final = ("report_main_71", "report_band_58", "report_hard_133", "mbpp_hard100", "report_weak_71")  # BC's, which can be fitted
+BC_SUBSETS: Final = ("report_main_71", "report_band_58", "report_hard_133", "mbpp_hard100", "report_weak_71")
+RT_SUBSET: Final = "mbpp_100"
+SUBSETS: Final = (*BC_SUBSETS, RT_SUBSET)  # which can be fitted
 AUDIT: Final = "audit"
 OTHERS: Final = {
-    "mbpp_100": "a run of 100 rounds under another controller",
-    "swe_v_150": "a run of 100 rounds under another controller",
+    "swe_v_150": "a run with another solver, of which two numbers are reported",
     AUDIT: "a measurement of judges, not of a library",
 }
 METRICS: Final = tuple(name for name, v in VARIABLES.items() if not v.scale.endswith("sampled"))
-OTHER_METRICS: Final = ("round0_eval", "retire_trials_median")
+# RT's, and the variables that stand for them: its peaks are of sampled evals, and a mean is all that is kept of trials at retirement.
+RT_METRICS: Final = {"round0_eval": "floor_eval", "peak_eval": "peak_sampled", "retire_trials_median": "retire_trials"}
 ANY: Final = "any"
 STEP: Final = 0.1  # between the rates of a range of channels
 
@@ -70,6 +73,11 @@ class Target:
     line: int
     channels: tuple[str, ...]
     not_fitted: str
+
+    @property
+    def variable(self) -> str:
+        """The variable of a result that it is compared with."""
+        return RT_METRICS.get(self.metric, self.metric) if self.subset not in BC_SUBSETS else self.metric
 
     @property
     def is_bound(self) -> bool:
@@ -131,7 +139,7 @@ def _target(where: str, line: int, row: dict[str, str]) -> Target:
     subset, metric = row["subset"], row["metric"]
     if subset not in (*SUBSETS, *OTHERS):
         raise InputError(f"{where}, subset", repr(subset), "one of " + ", ".join((*SUBSETS, *OTHERS)))
-    known = METRICS if subset in SUBSETS else (*METRICS, *OTHER_METRICS)
+    known = METRICS if subset in BC_SUBSETS else tuple(dict.fromkeys((*METRICS, *RT_METRICS)))
     if subset != AUDIT and metric not in known:
         raise InputError(f"{where}, metric", repr(metric), "one of " + ", ".join(known))
     low, high = _value(where, row["value"])
@@ -153,9 +161,9 @@ def _target(where: str, line: int, row: dict[str, str]) -> Target:
 def _channels(where: str, text: str, subset: str) -> tuple[str, ...]:
     """Return the channels that a text means, by name; none for ``any``, and for what is not fitted."""
     expected = "clean, bias:Q, noise:R, noise:R-R, strict_judge or any, with rates from 0 to 1"
-    if text in ("clean", "strict_judge"):
+    if text in ("clean", "strict_judge") or (subset == RT_SUBSET and _ABLATION.fullmatch(text)):
         return (text,)
-    if text == ANY or (subset not in SUBSETS and _ABLATION.fullmatch(text)) or (subset == AUDIT and text):
+    if text == ANY or (subset == AUDIT and text):
         return ()
     found = _CHANNEL.fullmatch(text)
     low = float(found["low"]) if found else math.inf

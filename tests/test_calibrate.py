@@ -18,10 +18,11 @@ import pytest
 from sim.calibrate import PAPERS, main
 from sim.config import load
 from sim.errors import InputError
-from sim.fit import Condition, Problem, Simulator, free_parameters, presets
+from sim.fit import Condition, Problem, Simulator
 from sim.fitted import write_presets
+from sim.free import all_parameters, changes, free_parameters, presets
 from sim.search import Ledger, independent, search, walk
-from sim.targets import SUBSETS, channel, read_targets
+from sim.targets import BC_SUBSETS, SUBSETS, channel, read_targets
 from tests.conftest import ROOT, Command, Main
 from tests.stores import results
 
@@ -50,9 +51,9 @@ def written(folder: Path, *lines: str) -> Path:
 def test_the_papers_targets() -> None:
     targets = read_targets(PAPERS)
     fitted = [t for t in targets if not t.not_fitted]
-    assert len(targets) == 47
+    assert len(targets) == 50
     assert {t.subset for t in fitted} == set(SUBSETS)
-    assert {t.subset for t in targets if t.not_fitted} == {"mbpp_100"}
+    assert not [t for t in targets if t.not_fitted]
     assert all(t.tolerance > 0 and t.source for t in fitted)
 
 
@@ -162,7 +163,7 @@ def test_a_target_of_several_channels_counts_where_it_is_worst(tmp_path: Path) -
 
 
 def test_parameters_there_and_back() -> None:
-    for p in free_parameters(SUBSETS):
+    for p in all_parameters():
         for value in (p.low, p.high, p.low + round(0.4 * (p.high - p.low))):
             assert p.value(p.unit(value)) == pytest.approx(value)
         assert p.value(0.0) == p.low
@@ -240,11 +241,34 @@ def test_a_world_is_found_again(calibrate: Calibrate, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "fit/best.json").read_text())["loss"] == best["loss"]
 
 
+def test_rt_s_run_is_fitted_with_its_ablations(calibrate: Calibrate, tmp_path: Path) -> None:
+    assert changes("A4 n_min 20 tau 0") == {"policy.n_min": 20, "policy.tau": 0}
+    assert changes("A1 withheld") == {"world.router.mode": "withheld"}
+    lines = [
+        "mbpp_100,clean,peak_eval,0.658,0.042,RT s5",
+        "mbpp_100,A1 withheld,rolling_gain,0.002,0.005,",
+        "mbpp_100,A7 cap 100,active_final,80,9,",
+    ]
+    targets = written(tmp_path, *lines)
+    assert calibrate(f"targets={targets}", "subsets=[mbpp_100]", "runs=10", "evaluations=3", "walk=0", "out=fit").code == 0
+    found = json.loads((tmp_path / "fit/fit.json").read_text())["found"]
+    shown = [t["channels"][t["channel"]]["predicted"] for t in found["targets"]]
+    assert shown[1] == pytest.approx(0, abs=1e-5)  # what is withheld gains nothing
+    assert shown[2] > 50
+    world = load(["world=fitted_mbpp_100"], tmp_path / "fit").sweep.cell(()).world
+    assert world == Problem(read_targets(targets), ["mbpp_100"]).worlds(found["parameters"])["mbpp_100"]
+    written(tmp_path, *lines, "mbpp_100,A9 other,rolling_gain,0,1,")
+    assert (
+        "targets, line 5, channel: got 'A9 other', expected clean or one of A1 withheld"
+        in calibrate(f"targets={targets}", "subsets=mbpp_100").error
+    )
+
+
 def test_presets_of_all_subsets(tmp_path: Path) -> None:
     problem = Problem(read_targets(PAPERS))
     write_presets(problem, problem.start, tmp_path)
     known, _ = presets()
-    for subset in SUBSETS:
+    for subset in BC_SUBSETS:
         found = load([f"world=fitted_{subset}"], tmp_path).sweep.cell(()).world
         assert found == replace(known[subset])
 
@@ -285,10 +309,11 @@ def test_ctrl_c_keeps_the_best(tmp_path: Path) -> None:
         (["walk=-1"], "walk: got -1"),
         (["seed=4294967296"], "seed: got 4294967296"),
         (["--yaml"], "an unknown option"),
-        (["subsets=[mbpp_100]"], "subsets: got 'mbpp_100'"),
+        (["subsets=[swe_v_150]"], "subsets: got 'swe_v_150'"),
+        (["subsets=[mbpp_100,report_band_58]"], "mbpp_100 shares no parameter with the others"),
         (["subsets=[,]"], "subsets: got [,]"),
         (["fix=[router.recal]"], "fix: got 'router.recal'"),
-        ([f"fix=[{','.join(p.name for p in free_parameters(SUBSETS))}]"], "fix: got every parameter"),
+        ([f"fix=[{','.join(p.name for p in free_parameters(BC_SUBSETS))}]"], "fix: got every parameter"),
         (["targets=none.csv"], "targets=none.csv: got a file that cannot be read (no such file"),
         (["start=none.json"], "start=none.json"),
         (["start=bad.json"], "start=bad.json"),
@@ -309,7 +334,7 @@ def test_bad_keys(calibrate: Calibrate, tmp_path: Path, args: list[str], words: 
 def test_help_names_every_parameter(calibrate: Calibrate) -> None:
     said = calibrate("--help")
     assert said.code == 0
-    assert all(p.name in said.out for p in free_parameters(SUBSETS))
+    assert all(p.name in said.out for p in all_parameters())
 
 
 def test_a_folder_that_cannot_be_written(calibrate: Calibrate, tmp_path: Path) -> None:

@@ -111,7 +111,8 @@ OTHER = {  # for each parameter a value unlike those of `cell()`
     "world.effect.sd": 0.7, "world.effect.spurious_mean": 0.2, "world.effect.spurious_sd": 0.3, "world.effect.off_topic": 0.4,
     "world.router.recall": 0.5, "world.router.false_match": 0.2, "world.router.mode": "top_hit", "world.router.top_hit_recall": 0.8,
     "world.critic.mislabel": 0.1, "world.synth.min_cluster": 3, "world.synth.per_round": 1, "world.synth.memory": 0.5,
-    "world.synth.cover_guard": 0.2, "world.synth.phantom_cost": 0.1, "policy.tau": 0.2, "policy.n_min": 25, "policy.cap": 11,
+    "world.synth.cover_guard": 0.2, "world.synth.phantom_cost": 0.1, "world.start": 3,
+    "policy.tau": 0.2, "policy.n_min": 25, "policy.cap": 11,
     "policy.rounds": 13, "policy.window": 3, "policy.sampled_eval": True, "policy.rollback.on": True, "policy.rollback.margin": 0.29,
     "policy.rollback.patience": 4, "channel.rho_fp": 0.3, "channel.rho_pf": 0.2, "channel.spread": 0.3, "channel.unit": "topic",
 }  # fmt: skip
