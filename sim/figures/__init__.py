@@ -26,6 +26,7 @@ REGISTRY: Final = {
     "sharpness": "the cliff turns into a step as n_min grows, and how fast",
     "guarantee": "the eval against the floor that RT eq. 4 promises",
     "paper": "BC's table: simulated, scatter of three seeds, reported",
+    "collapse": "two stable states: shelves that start narrow and broad, under rules from eager to patient",
     "harm": "the rate of hidden failures that harms most, over the effect of skills and another axis",
 }
 LONG: Final = 5  # values that make an axis worth a side of a heat map
@@ -62,6 +63,7 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "sharpness": exact and one_skill.same_times(data),
         "guarantee": one_skill.guarantee_axes(data) is not None,
         "paper": _is_table(data),
+        "collapse": bool(axes.setting(data, "policy.n_min") and axes.setting(data, "world.start")),
         "harm": axes.harm_axes(data) is not None,
     }
     return tuple(name for name in REGISTRY if fits[name])

@@ -157,13 +157,25 @@ def value_axis(ax: Axes, values: np.ndarray, which: str, room: int = 9) -> bool:
     if log:
         (ax.set_xscale if which == "x" else ax.set_yscale)("log")
     if log or (len(values) <= room and whole):
-        ticks = [float(values[i]) for i in spread(len(values), room)]
+        ticks = _apart([float(values[i]) for i in spread(len(values), room)], room if log else 0)
         axis.set_major_locator(FixedLocator(ticks))
         axis.set_major_formatter(FixedFormatter([f"{t:.2g}" if log and t < 1 else text(t) for t in ticks]))
         axis.set_minor_locator(NullLocator())
     else:
         axis.set_major_locator(MaxNLocator(min(room, 6), steps=[1, 2, 2.5, 5, 10]))
     return log
+
+
+def _apart(ticks: list[float], room: int) -> list[float]:
+    """Leave out ticks of a log axis that would touch the one before: nearer than half of an equal share. 0: leave out none."""
+    if not room:
+        return ticks
+    least = 0.5 * np.log(ticks[-1] / ticks[0]) / room
+    kept = ticks[:1]
+    for tick in ticks[1:]:
+        if np.log(tick / kept[-1]) >= least:
+            kept.append(tick)
+    return kept
 
 
 def plain_ticks(ax: Axes, room: int) -> None:
