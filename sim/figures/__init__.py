@@ -1,7 +1,7 @@
 """Figures of a result: which there are, which fit, and drawing them to files.
 
-Each figure is a module with ``VARIABLES`` (what it reads), ``split`` (a result into parts of one file each) and ``draw`` (a
-part into a matplotlib figure). They, and matplotlib, are imported only to draw.
+Each figure is a module with ``VARIABLES`` (what it reads), ``split`` (a result into parts of one file each), ``draw`` (a part
+into a matplotlib figure) and perhaps ``table`` (a part into Markdown). They, and matplotlib, are imported only to draw.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ REGISTRY: Final = {
     "paper": "BC's table: simulated, scatter of three seeds, reported",
     "collapse": "two stable states: shelves that start narrow and broad, under rules from eager to patient",
     "harm": "the rate of hidden failures that harms most, over the effect of skills and another axis",
+    "bc1": "BC figure 1: the loop under an honest judge and under one that passes failures, with its numbers",
+    "bc3": "BC figure 3: starving input and retirement along the rate of bias; damage against labels flipped",
+    "bc4": "BC figure 4: retirement, writing and eval along the rate of bias, for three subsets",
+    "bc6": "BC figure 6: retirement against labels flipped, noise and bias; what deprecation consists of",
+    "bc8": "BC figure 8: skills deprecated, round by round, under each reward channel",
 }
 LONG: Final = 5  # values that make an axis worth a side of a heat map
 FEW: Final = 6  # cells whose lives can be told apart in one figure
@@ -48,7 +53,7 @@ def check(names: Sequence[str] | None) -> None:
 
 def possible(data: xarray.Dataset) -> tuple[str, ...]:
     """Return the figures that can be drawn of a result at all."""
-    from sim.figures import axes, one_skill
+    from sim.figures import axes, one_skill, reported
 
     data = axes.prepare(data)
     numbers = axes.numeric(data)
@@ -62,18 +67,12 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "operating": exact,
         "sharpness": exact and one_skill.same_times(data),
         "guarantee": one_skill.guarantee_axes(data) is not None,
-        "paper": _is_table(data),
+        "paper": reported.has_table(data),
         "collapse": bool(axes.setting(data, "policy.n_min") and axes.setting(data, "world.start")),
         "harm": axes.harm_axes(data) is not None,
+        **{name: reported.has_figure(data, name) for name in reported.NEEDS},
     }
     return tuple(name for name in REGISTRY if fits[name])
-
-
-def _is_table(data: xarray.Dataset) -> bool:
-    from sim.figures import axes
-
-    sampled = axes.parameter(data, "policy.sampled_eval") or axes.parameter(data, "policy.rollback.on")
-    return {"world", "condition"} <= set(axes.named(data)) and bool(sampled)
 
 
 def choose(data: xarray.Dataset) -> tuple[str, ...]:
@@ -97,7 +96,7 @@ def choose(data: xarray.Dataset) -> tuple[str, ...]:
 
 
 def draw(data: xarray.Dataset, folder: Path, names: Sequence[str] | None) -> list[Path]:
-    """Draw figures of a result as PNG and SVG. The same result gives the same bytes.
+    """Draw figures of a result as PNG and SVG, and write the tables some have. The same result gives the same bytes.
 
     Parameters
     ----------
@@ -135,9 +134,11 @@ def draw(data: xarray.Dataset, folder: Path, names: Sequence[str] | None) -> lis
 
         module = importlib.import_module(f"sim.figures.{name}")
         for suffix, part in module.split(data).items():
+            part, stem = _load(part, module.VARIABLES), f"{name}-{suffix}" if suffix else name
             with style.context():
-                figure = module.draw(_load(part, module.VARIABLES))
-                written += style.save(figure, folder, f"{name}-{suffix}" if suffix else name)
+                written += style.save(module.draw(part), folder, stem)
+            if hasattr(module, "table"):
+                written.append(style.replace(folder / f"{stem}.md", module.table(part).encode()))
     return written
 
 

@@ -1,7 +1,10 @@
-"""BC's table as a figure: what a library does under each reward channel, what three would scatter, and what is reported."""
+"""BC's table, as a figure and in numbers: what a library does under each reward channel, how three scatter, and what is reported."""
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,6 +15,20 @@ from matplotlib.lines import Line2D
 from sim.figures import style
 from sim.figures.axes import settings
 from sim.figures.axes import split as fix
+from sim.figures.reported import (
+    AGREES,
+    CHANNELS,
+    NO_SKILL,
+    Ends,
+    agrees,
+    cell,
+    channels,
+    compare,
+    run_sd,
+    summary,
+    three_seed_error,
+    worlds,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -26,10 +43,10 @@ COLUMNS: Final = {  # BC's names
     "divergence": "Div.",
 }
 VARIABLES: Final = (*COLUMNS, *(f"{name}_sd" for name in COLUMNS))
-SEEDS: Final = 3  # of the papers
-AGREES: Final = 2.0  # standard errors of a mean of three
 AXES: Final = ("world", "condition")
-SMALLEST: Final = {"tail_sampled": 0.01, "delta_clean": 0.01, "divergence": 0.005}  # errors of what was read off a table; else 0.1
+EVALS: Final = ("tail_sampled", "delta_clean")  # all there is of a loop without skills
+DECIMALS: Final = {"tail_sampled": 3, "delta_clean": 3, "divergence": 3}  # of simulated numbers; else 2
+Compared = dict[tuple[str, str, str], tuple[Ends, float]]
 
 
 def split(data: xarray.Dataset) -> dict[str, xarray.Dataset]:
@@ -37,38 +54,85 @@ def split(data: xarray.Dataset) -> dict[str, xarray.Dataset]:
     return fix(data, AXES)
 
 
-def _channel(condition: str) -> str:
-    """Return the name a targets file has for a condition, empty if none."""
-    kind, _, rate = condition.partition(" ")
-    if condition in ("clean", "strict judge"):
-        return condition.replace(" ", "_")
-    return f"{kind}:{rate}" if kind in ("noise", "bias") and rate else ""
+def rows(data: xarray.Dataset) -> dict[str, str]:
+    """Return BC's channels that a result has, in its order, with the names of their conditions."""
+    return {name: condition for name, condition in channels(data).items() if name in CHANNELS}
 
 
-def reported() -> dict[tuple[str, str, str], tuple[float, float]]:
-    """Return what the papers report: by world, channel and metric, the ends of a range that may be a point."""
-    from sim.config import CONF
-    from sim.targets import read_targets
-
-    found: dict[tuple[str, str, str], tuple[float, float]] = {}
-    for target in read_targets(CONF / "targets" / "papers.csv"):
-        metric = "tail_sampled" if target.metric == "tail_eval" else target.metric
-        if not target.not_fitted and not target.is_bound and metric in COLUMNS:
-            found |= {(target.subset, channel, metric): (target.low, target.high) for channel in target.channels}
+def compared(data: xarray.Dataset) -> Compared:
+    """Return what is reported and how many standard errors it is away, by world, channel and variable."""
+    found = {}
+    for world in worlds(data):
+        for name in rows(data):
+            part = cell(data, world, name)
+            for variable in COLUMNS:
+                if there := compare(part, (world, name, variable)):
+                    found[world, name, variable] = there
     return found
 
 
-def three_seed_error(cell: xarray.Dataset, name: str) -> float:
-    """Return the standard error of a mean of three seeds; of a difference of two such means for delta_clean."""
-    sd = float(cell["tail_sampled_sd" if name == "delta_clean" else f"{name}_sd"])
-    factor = 2.0 if name == "delta_clean" else 1.0
-    return float(np.sqrt(factor / SEEDS) * sd)
+def is_empty(name: str, variable: str) -> bool:
+    """Whether a channel has nothing to show of a variable: without skills there is no library."""
+    return name == NO_SKILL and variable not in EVALS
 
 
-def distance(mean: float, error: float, ends: tuple[float, float], name: str) -> float:
-    """Return how far a reported value or range is from a simulated mean, in standard errors of three seeds; 0 inside the range."""
-    off = max(ends[0] - mean, 0.0) - max(mean - ends[1], 0.0)
-    return off / max(error, SMALLEST.get(name, 0.1))
+# ---------------------------------------------------------------- in numbers
+
+
+def table(data: xarray.Dataset) -> str:
+    """Return BC's table in numbers, a section per world, as Markdown whose columns also stand under each other as plain text."""
+    found, shown = compared(data), rows(data)
+    beyond = sum(not agrees(z) for _, z in found.values())
+    words = (
+        f"{summary([z for _, z in found.values()])}; {beyond} do not.",
+        "The worlds were fitted to these very values: agreement is how well they can be met, not a test.",
+    )
+    notes = (
+        "A line per condition: mean ± standard deviation of one run (Δ clean: of the difference of two runs, each with tasks of its own).",
+        "Below it, what BC reports, and how many standard errors of a mean of three such runs it lies above (+) or below (-) the mean:",
+        f"✓ within {AGREES:g}, ✗ farther. An error counts as 0.1 skills, or 0.01 of an eval, at least; inside a reported range it is 0.",
+        "No skill: a judge that passes every failure, so nothing is written. Its reported Δ clean is minus the reported lift.",
+    )
+    head = [f"# {data.attrs.get('sweep', 'result')}: BC's table", "", *words, "", *notes, "", f"{_plain(settings(data))}.", ""]
+    sections = []
+    for world in worlds(data):
+        lines = [["", *COLUMNS.values()]]
+        for name, condition in shown.items():
+            part = cell(data, world, name)
+            lines.append([condition, *("" if is_empty(name, v) else _number(part, name, v) for v in COLUMNS)])
+            if any((world, name, variable) in found for variable in COLUMNS):
+                lines.append(["  reported", *(_reported(found.get((world, name, variable))) for variable in COLUMNS)])
+        sections += [f"## {world}", "", *aligned(lines), ""]
+    return "\n".join([*head, *sections])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells, the first of them the header, as lines of a Markdown table with columns of one width."""
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
+    out = ["| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |" for line in lines]
+    return [out[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *out[1:]]
+
+
+def _plain(words: str) -> str:
+    """Return words without the marks of mathematics."""
+    return re.sub(r"[$\\{}]", "", words)
+
+
+def _number(part: xarray.Dataset, name: str, variable: str) -> str:
+    if variable == "delta_clean" and name == "clean":
+        return ""
+    sign, digits = "+" if variable == "delta_clean" else "", DECIMALS.get(variable, 2)
+    return f"{float(part[variable]):{sign}z.{digits}f} ± {run_sd(part, variable):.{digits}f}"
+
+
+def _reported(there: tuple[Ends, float] | None) -> str:
+    if there is None:
+        return ""
+    (low, high), z = there
+    return f"{f'{low:g}' if low == high else f'{low:g} to {high:g}'} {'✓' if agrees(z) else '✗'} {z:+z.2f}"
+
+
+# ---------------------------------------------------------------- as a figure
 
 
 def draw(data: xarray.Dataset) -> Figure:
@@ -79,54 +143,48 @@ def draw(data: xarray.Dataset) -> Figure:
     data
         The variables and their standard deviations over ``world`` and ``condition``.
     """
-    worlds, conditions = [str(w) for w in data["world"].values], [str(c) for c in data["condition"].values]
-    known = reported()
-    ends = {(w, c, name): known.get((w, _channel(c), name)) for w in worlds for c in conditions for name in COLUMNS}
-    cells = {(w, c): data.sel(world=w, condition=c) for w in worlds for c in conditions}
-    off = {
-        (w, c, name): distance(float(cells[w, c][name]), three_seed_error(cells[w, c], name), end, name)
-        for (w, c, name), end in ends.items()
-        if end is not None
-    }
+    shown, found = rows(data), compared(data)
     figure, panels = style.page(
-        len(worlds),
+        len(worlds(data)),
         len(COLUMNS),
-        0.35 + 0.155 * len(conditions),
+        0.35 + 0.155 * len(shown),
         f"{data.attrs.get('sweep', 'result')}: BC's table, simulated and reported",
         settings(data),
-        _caption(list(off.values())),
+        _caption([z for _, z in found.values()]),
         legend=_legend(),
         sharex=False,
     )
-    for column, (name, title) in enumerate(COLUMNS.items()):
+    for column, (variable, title) in enumerate(COLUMNS.items()):
         panels[0, column].set_title(title, fontsize=9)
-        for ax, world in zip(panels[:, column], worlds, strict=True):
-            for i, condition in enumerate(conditions):
-                _line(ax, cells[world, condition], i, name, ends[world, condition, name], off.get((world, condition, name), 0.0))
-            ax.set_ylim(len(conditions) - 0.4, -0.6)
-            ax.set_yticks(range(len(conditions)), conditions if column == 0 else [""] * len(conditions), fontsize=6.5)
+        for ax, world in zip(panels[:, column], worlds(data), strict=True):
+            for i, name in enumerate(shown):
+                if not is_empty(name, variable):
+                    _line(ax, cell(data, world, name), i, variable, found.get((world, name, variable)))
+            ax.set_ylim(len(shown) - 0.4, -0.6)
+            ax.set_yticks(range(len(shown)), list(shown.values()) if column == 0 else [""] * len(shown), fontsize=6.5)
             ax.tick_params(labelsize=6.5, length=2)
             style.plain_ticks(ax, 3)
             ax.grid(True)
             ax.margins(x=0.15)
-            if name == "delta_clean":
+            if variable == "delta_clean":
                 ax.axvline(0, color=style.GREY, linewidth=0.7, zorder=1)
-    for ax, world in zip(panels[:, 0], worlds, strict=True):
+    for ax, world in zip(panels[:, 0], worlds(data), strict=True):
         ax.set_ylabel(world, fontsize=7.5, fontweight="bold")
     return figure
 
 
-def _line(ax: Axes, cell: xarray.Dataset, i: int, name: str, ends: tuple[float, float] | None, z: float) -> None:
-    """Draw a condition: its mean, the scatter of three seeds, and what is reported, z standard errors away."""
-    mean, reach = float(cell[name]), style.Z95 * three_seed_error(cell, name)
+def _line(ax: Axes, part: xarray.Dataset, i: int, variable: str, there: tuple[Ends, float] | None) -> None:
+    """Draw a condition: its mean, the scatter of three seeds, and what is reported."""
+    mean, reach = float(part[variable]), style.Z95 * three_seed_error(part, variable)
     ax.plot([mean - reach, mean + reach], [i, i], color=style.COLOURS[5], linewidth=3.5, solid_capstyle="butt", zorder=2)
     ax.plot(mean, i, "o", markersize=3, color=style.COLOURS[0], zorder=4)
-    if ends is None:
+    if there is None:
         return
-    colour, middle = style.COLOURS[2] if abs(z) <= AGREES else style.COLOURS[1], float(np.mean(ends))
+    ends, z = there
+    colour, middle = style.COLOURS[2] if agrees(z) else style.COLOURS[1], float(np.mean(ends))
     ax.plot(ends, [i, i], color=colour, linewidth=1.2, zorder=3)
     ax.plot(middle, i, "D", markersize=3.2, color=colour, zorder=5)
-    if abs(z) > AGREES:
+    if not agrees(z):
         look: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 5.5, "color": colour}
         ax.annotate(f"{z:+.1f}" if abs(z) < 10 else f"{'+' if z > 0 else '-'}>10", (middle, i), xytext=(0, 3), **look)
 
@@ -141,8 +199,8 @@ def _legend() -> list[Any]:
 
 
 def _caption(off: list[float]) -> str:
-    near = sum(abs(z) <= AGREES for z in off)
-    words = [f"{near} of {len(off)} reported values lie within two standard errors of a mean of three seeds (Δ clean: of a difference)."]
-    words.append("Each seed draws its own tasks here; on common tasks evals scatter less. A reported range is drawn from end to end.")
-    words.append("The worlds are first fits to these very values, not an independent test of them.")
-    return " ".join(words)
+    words = f"""
+        {summary(off)} (Δ clean: of a difference). Each seed draws its own tasks here; on common tasks evals scatter less.
+        A reported range is drawn from end to end. The worlds are fits to these very values, not an independent test of them.
+        """
+    return " ".join(textwrap.dedent(words).split())

@@ -286,17 +286,27 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": "halfblind"})):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
-        path = folder / f"{name}.{kind}"
-        partial = folder / f".{name}.{kind}.partial"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(buffer.getvalue())
-            os.replace(partial, path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
-            why = (os.strerror(error.errno) if error.errno else str(error)).lower()
-            todo = "free some space or choose another folder with out=..., then draw again: python -m sim.figures FOLDER"
-            raise InputError(str(path), why, "a file that can be written", todo) from error
-        written.append(path)
+        written.append(replace(folder / f"{name}.{kind}", buffer.getvalue()))
     return written
+
+
+def replace(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all, and return its path.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be made or written, or the disk is full.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        why = (os.strerror(error.errno) if error.errno else str(error)).lower()
+        todo = "free some space or choose another folder with out=..., then draw again: python -m sim.figures FOLDER"
+        raise InputError(str(path), why, "a file that can be written", todo) from error
+    return path

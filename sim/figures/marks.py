@@ -1,0 +1,70 @@
+"""What BC's figures draw alike: the scatter of three seeds, reported values, pi_tau, and the legends of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from sim.figures import style
+from sim.figures.axes import pi_tau
+from sim.figures.reported import CHANNELS, Ends, cell, reported, three_seed_error
+
+if TYPE_CHECKING:
+    import xarray
+
+KINDS: Final = {"noise": style.COLOURS[0], "bias": style.COLOURS[1], "strict judge": style.COLOURS[3]}
+PI: Final[dict[str, Any]] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (3, 2)), "zorder": 1.5}
+BIAS_LABEL: Final = r"bias q = $\rho_{fp}$: failures observed as passes"
+FLIPPED_LABEL: Final = "labels flipped (fraction of train trials)"
+
+
+def scatter(ax: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str) -> None:
+    """Draw where 95 % of means of three seeds fall, as thin bars; ``error`` is the standard error of such a mean."""
+    ax.errorbar(x, mean, style.Z95 * error, fmt="none", ecolor=colour, elinewidth=0.9, capsize=2, capthick=0.9, alpha=0.75, zorder=2)
+
+
+def point(ax: Axes, x: float, ends: Ends, colour: str) -> None:
+    """Draw a reported value as an open diamond; a reported range from end to end."""
+    if ends[0] < ends[1]:
+        ax.plot([x, x], ends, color=colour, linewidth=3.2, alpha=0.45, solid_capstyle="butt", zorder=4)
+    ax.plot(x, float(np.mean(ends)), "D", markersize=5, markerfacecolor="white", markeredgecolor=colour, markeredgewidth=1.3, zorder=5)
+
+
+def errors(data: xarray.Dataset, world: str, names: Sequence[str], variable: str) -> np.ndarray:
+    """Return the standard error of a mean of three seeds in each of these channels."""
+    return np.array([three_seed_error(cell(data, world, name), variable) for name in names])
+
+
+def ours(names: Sequence[str]) -> list[int]:
+    """Return the places of those channels that BC has; the others only make a curve smooth."""
+    return [i for i, name in enumerate(names) if name in CHANNELS]
+
+
+def ends(world: str, name: str, variable: str) -> Ends | None:
+    """Return what is reported of a channel, if anything."""
+    return reported().get((world, name, variable))
+
+
+def threshold(ax: Axes, data: xarray.Dataset) -> None:
+    """Draw pi_tau across an axis of bias, if the result has one."""
+    if (pi := pi_tau(data)) is not None:
+        ax.axvline(pi, **PI)
+
+
+def legend(lines: Sequence[tuple[str, str]], data: xarray.Dataset, *, bars: bool, pi: bool) -> list[Line2D]:
+    """Return the handles of lines, by name and colour, and of the marks around them."""
+    handles = [Line2D([], [], color=colour, marker="o", markersize=3.5, label=name) for name, colour in lines]
+    handles.append(_mark("D", 5, "reported", markerfacecolor="white", markeredgecolor=style.GREY, markeredgewidth=1.3))
+    if bars:
+        handles.append(_mark("|", 9, "95 % of three-seed means", markeredgecolor=style.GREY))
+    if pi and (value := pi_tau(data)) is not None:
+        handles.append(Line2D([], [], label=rf"$\pi_\tau$ = {value:g}", **PI))
+    return handles
+
+
+def _mark(marker: str, size: float, label: str, **look: Any) -> Line2D:
+    return Line2D([], [], linestyle="none", marker=marker, markersize=size, label=label, **look)
