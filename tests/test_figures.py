@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -227,6 +228,19 @@ def test_edges_lie_between_values() -> None:
     assert axes.is_geometric([4, 8, 16, 32, 64])
     assert not axes.is_geometric(LONG)
     assert not axes.is_geometric([1, 2])
+
+
+# ---------------------------------------------------------------- the gallery
+
+
+def test_the_gallery_shows_each_picture_once_with_a_command() -> None:
+    root = Path(figures.__file__).resolve().parents[2]
+    text = (root / "outputs" / "gallery" / "README.md").read_text()
+    pictures = sorted(p.name for p in (root / "outputs" / "gallery").glob("*.png"))
+    assert sorted(re.findall(r"!\[[^]]+\]\((.+?)\)", text)) == pictures
+    sweeps = re.findall(r"`python -m sim \+sweep=(\w+)`", text)
+    assert all((root / "sim" / "conf" / "sweep" / f"{name}.yaml").exists() for name in sweeps)
+    assert all((root / "outputs" / "gallery" / name).stat().st_size < 350_000 for name in pictures)
 
 
 # ---------------------------------------------------------------- the command

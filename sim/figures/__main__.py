@@ -11,7 +11,7 @@ from sim.errors import InputError
 from sim.report import Progress, guarded
 
 HELP = """\
-Draw figures of stored results as PNG and SVG.
+Draw figures of stored results as PNG and SVG, and write the tables that some have as Markdown.
 
 usage: python -m sim.figures PATH [PATH ...] [figures=NAME] [figures=[NAME, ...]] [out=FOLDER]
 

@@ -26,7 +26,6 @@ VARIABLES: Final = (
     "active_final",
     "tail_eval",
     "delta_clean",
-    "retired_sd",
 )
 SIDES: Final = {"clean": "an honest judge", "bias:0.45": "a judge that passes 45 % of the failures"}
 BROKEN: Final = 0.1  # of what the honest judge's curator retires: less counts as a broken arrow
@@ -71,7 +70,8 @@ def split(data: xarray.Dataset) -> dict[str, xarray.Dataset]:
 
 def flows(data: xarray.Dataset, name: str) -> Flows:
     """Return the numbers of a channel. True failures are those seen and those hidden, without passes that were called failures."""
-    part = {str(variable): float(value) for variable, value in cell(data, BAND, name).data_vars.items()}
+    there = cell(data, BAND, name)
+    part = {variable: float(there[variable]) for variable in VARIABLES}
     seen = part["observed_failures"]
     return Flows(
         failed=seen + part["hidden_failures"] - part["phantom_failures"],

@@ -35,7 +35,7 @@ def shares(data: xarray.Dataset, variable: str) -> tuple[np.ndarray, np.ndarray]
     """Return the rates of bias and a variable as fractions of its clean level, shapes (rates,)."""
     found = along(data, "bias", end=True)
     level = values(data, MAIN, list(found), variable)
-    return np.array(list(found.values())), level / level[0]
+    return np.array(list(found.values())), level / level[0] if level[0] > 0 else np.full(len(level), np.nan)
 
 
 def draw(data: xarray.Dataset) -> Figure:

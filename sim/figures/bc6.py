@@ -85,7 +85,7 @@ def _stack(ax: Axes, data: xarray.Dataset) -> None:
             )
     ax.set_yticks(y, list(shown.values()), fontsize=7.5)
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="y", length=0, pad=6)
     ax.set_xlabel("skills (per run)", fontsize=7.5)
     ax.grid(True, axis="x")
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SEEDS: Final = 3  # of the papers
 AGREES: Final = 2.0  # standard errors of a mean of three seeds
 SMALLEST: Final = {"tail_sampled": 0.01, "delta_clean": 0.01, "divergence": 0.005}  # errors of what was read off a table; else 0.1
+FITTED: Final = "fitted_"  # begins the names of worlds that python -m sim.calibrate writes
 NO_SKILL: Final = "no_skill"
 CHANNELS: Final = {  # BC's reward channels, named as a targets file does: rho_fp and rho_pf
     "clean": (0.0, 0.0),
@@ -77,9 +78,23 @@ def worlds(data: xarray.Dataset) -> tuple[str, ...]:
     return (str(presets["world"]),) if presets.get("world") else ()
 
 
+def subset(world: str) -> str:
+    """Return the subset of BC that a world stands for: of its own name, or fitted_ and that of the subset; empty if none."""
+    from sim.targets import SUBSETS
+
+    name = world.removeprefix(FITTED)
+    return name if name in SUBSETS else ""
+
+
+def world_of(data: xarray.Dataset, name: str) -> str:
+    """Return the world of a result with this name, or else the one that stands for this subset; empty if there is none."""
+    there = worlds(data)
+    return name if name in there else next((world for world in there if subset(world) == name), "")
+
+
 def fits(data: xarray.Dataset, need_worlds: Sequence[str], need_channels: Sequence[str]) -> bool:
-    """Whether a result has all these worlds and channels."""
-    return set(need_worlds) <= set(worlds(data)) and set(need_channels) <= set(channels(data))
+    """Whether a result has all these worlds, or ones that stand for these subsets, and all these channels."""
+    return all(world_of(data, name) for name in need_worlds) and set(need_channels) <= set(channels(data))
 
 
 def is_sampled(data: xarray.Dataset) -> bool:
@@ -101,12 +116,13 @@ def of_world(data: xarray.Dataset, *names: str) -> xarray.Dataset:
     """Return the part of one world, or of several in this order."""
     if "world" not in data.dims:
         return data
-    return data.sel(world=names[0] if len(names) == 1 else list(names))
+    found = [world_of(data, name) for name in names]
+    return data.sel(world=found[0] if len(found) == 1 else found)
 
 
 def cell(data: xarray.Dataset, world: str, name: str) -> xarray.Dataset:
     """Return the cell of a world and a channel."""
-    part = data.sel(world=world) if "world" in data.dims else data
+    part = data.sel(world=world_of(data, world)) if "world" in data.dims else data
     return part.sel(condition=channels(data)[name])
 
 
@@ -186,7 +202,7 @@ def agrees(z: float) -> bool:
 
 def compare(part: xarray.Dataset, key: tuple[str, str, str]) -> tuple[Ends, float] | None:
     """Return what is reported of a cell, by world, channel and variable, and how far it is away; None if nothing is."""
-    ends = reported().get(key)
+    ends = reported().get((subset(key[0]), *key[1:]))
     if ends is None:
         return None
     return ends, distance(float(part[key[2]]), three_seed_error(part, key[2]), ends, key[2])
