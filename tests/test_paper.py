@@ -68,7 +68,7 @@ def test_distance_is_signed_and_zero_inside_a_range() -> None:
 def test_marks_at_the_boundary(off: float, mark: str) -> None:
     error = 0.3
     z = distance(20.0, error, (20.0 + off * error, 20.0 + off * error), "synthesised")
-    assert paper._reported(((20.0 + off * error,) * 2, z)).split()[1] == mark
+    assert bc.written(((20.0 + off * error,) * 2, z)).split()[1] == mark
     assert agrees(z) == (mark == "✓")
 
 

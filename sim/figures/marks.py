@@ -1,4 +1,4 @@
-"""What BC's figures draw alike: the scatter of three seeds, reported values, pi_tau, and the legends of all that."""
+"""What figures of the papers draw alike: the scatter of three seeds, reported values, pi_tau, and the legends of all that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from sim.figures import style
 from sim.figures.axes import pi_tau
-from sim.figures.reported import CHANNELS, Ends, cell, reported, three_seed_error
+from sim.figures.reported import CHANNELS, Ends, agrees, cell, reported, three_seed_error
 
 if TYPE_CHECKING:
     import xarray
@@ -68,3 +68,33 @@ def legend(lines: Sequence[tuple[str, str]], data: xarray.Dataset, *, bars: bool
 
 def _mark(marker: str, size: float, label: str, **look: Any) -> Line2D:
     return Line2D([], [], linestyle="none", marker=marker, markersize=size, label=label, **look)
+
+
+# ---------------------------------------------------------------- a table as a figure
+
+
+def line(ax: Axes, part: xarray.Dataset, i: int, variable: str, there: tuple[Ends, float] | None) -> None:
+    """Draw a condition: its mean, the scatter of three seeds, and what is reported."""
+    mean, reach = float(part[variable]), style.Z95 * three_seed_error(part, variable)
+    ax.plot([mean - reach, mean + reach], [i, i], color=style.COLOURS[5], linewidth=3.5, solid_capstyle="butt", zorder=2)
+    ax.plot(mean, i, "o", markersize=3, color=style.COLOURS[0], zorder=4)
+    if there is None:
+        return
+    ends, z = there
+    ends = (ends[0] if np.isfinite(ends[0]) else ends[1], ends[1] if np.isfinite(ends[1]) else ends[0])  # of a bound its end
+    colour, middle = style.COLOURS[2] if agrees(z) else style.COLOURS[1], float(np.mean(ends))
+    ax.plot(ends, [i, i], color=colour, linewidth=1.2, zorder=3)
+    ax.plot(middle, i, "D", markersize=3.2, color=colour, zorder=5)
+    if not agrees(z):
+        look: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 5.5, "color": colour}
+        ax.annotate(f"{z:+.1f}" if abs(z) < 10 else f"{'+' if z > 0 else '-'}>10", (middle, i), xytext=(0, 3), **look)
+
+
+def line_legend() -> list[Line2D]:
+    """Return the handles of what :func:`line` draws."""
+    return [
+        Line2D([], [], marker="o", linestyle="none", markersize=3.5, color=style.COLOURS[0], label="simulated mean"),
+        Line2D([], [], color=style.COLOURS[5], linewidth=3.5, label="where 95 % of means of three seeds fall"),
+        Line2D([], [], marker="D", linestyle="none", markersize=3.5, color=style.COLOURS[2], label="reported, within 2 standard errors"),
+        Line2D([], [], marker="D", linestyle="none", markersize=3.5, color=style.COLOURS[1], label="farther: how many"),
+    ]

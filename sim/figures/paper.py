@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from sim.figures import style
 from sim.figures.axes import settings
 from sim.figures.axes import split as fix
+from sim.figures.marks import line, line_legend
 from sim.figures.reported import (
     AGREES,
     CHANNELS,
     NO_SKILL,
     Ends,
     agrees,
+    aligned,
     cell,
     channels,
     compare,
+    plain,
     run_sd,
     summary,
-    three_seed_error,
     worlds,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +91,7 @@ def table(data: xarray.Dataset) -> str:
         f"✓ within {AGREES:g}, ✗ farther. An error counts as 0.1 skills, or 0.01 of an eval, at least; inside a reported range it is 0.",
         "No skill: a judge that passes every failure, so nothing is written. Its reported Δ clean is minus the reported lift.",
     )
-    head = [f"# {data.attrs.get('sweep', 'result')}: BC's table", "", *words, "", *notes, "", f"{_plain(settings(data))}.", ""]
+    head = [f"# {data.attrs.get('sweep', 'result')}: BC's table", "", *words, "", *notes, "", f"{plain(settings(data))}.", ""]
     sections = []
     for world in worlds(data):
         lines = [["", *COLUMNS.values()]]
@@ -101,21 +99,9 @@ def table(data: xarray.Dataset) -> str:
             part = cell(data, world, name)
             lines.append([condition, *("" if is_empty(name, v) else _number(part, name, v) for v in COLUMNS)])
             if any((world, name, variable) in found for variable in COLUMNS):
-                lines.append(["  reported", *(_reported(found.get((world, name, variable))) for variable in COLUMNS)])
+                lines.append(["  reported", *(written(found.get((world, name, variable))) for variable in COLUMNS)])
         sections += [f"## {world}", "", *aligned(lines), ""]
     return "\n".join([*head, *sections])
-
-
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells, the first of them the header, as lines of a Markdown table with columns of one width."""
-    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
-    out = ["| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |" for line in lines]
-    return [out[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *out[1:]]
-
-
-def _plain(words: str) -> str:
-    """Return words without the marks of mathematics."""
-    return re.sub(r"[$\\{}]", "", words)
 
 
 def _number(part: xarray.Dataset, name: str, variable: str) -> str:
@@ -123,13 +109,6 @@ def _number(part: xarray.Dataset, name: str, variable: str) -> str:
         return ""
     sign, digits = "+" if variable == "delta_clean" else "", DECIMALS.get(variable, 2)
     return f"{float(part[variable]):{sign}z.{digits}f} ± {run_sd(part, variable):.{digits}f}"
-
-
-def _reported(there: tuple[Ends, float] | None) -> str:
-    if there is None:
-        return ""
-    (low, high), z = there
-    return f"{f'{low:g}' if low == high else f'{low:g} to {high:g}'} {'✓' if agrees(z) else '✗'} {z:+z.2f}"
 
 
 # ---------------------------------------------------------------- as a figure
@@ -151,7 +130,7 @@ def draw(data: xarray.Dataset) -> Figure:
         f"{data.attrs.get('sweep', 'result')}: BC's table, simulated and reported",
         settings(data),
         _caption([z for _, z in found.values()]),
-        legend=_legend(),
+        legend=line_legend(),
         sharex=False,
     )
     for column, (variable, title) in enumerate(COLUMNS.items()):
@@ -159,7 +138,7 @@ def draw(data: xarray.Dataset) -> Figure:
         for ax, world in zip(panels[:, column], worlds(data), strict=True):
             for i, name in enumerate(shown):
                 if not is_empty(name, variable):
-                    _line(ax, cell(data, world, name), i, variable, found.get((world, name, variable)))
+                    line(ax, cell(data, world, name), i, variable, found.get((world, name, variable)))
             ax.set_ylim(len(shown) - 0.4, -0.6)
             ax.set_yticks(range(len(shown)), list(shown.values()) if column == 0 else [""] * len(shown), fontsize=6.5)
             ax.tick_params(labelsize=6.5, length=2)
@@ -171,31 +150,6 @@ def draw(data: xarray.Dataset) -> Figure:
     for ax, world in zip(panels[:, 0], worlds(data), strict=True):
         ax.set_ylabel(world, fontsize=7.5, fontweight="bold")
     return figure
-
-
-def _line(ax: Axes, part: xarray.Dataset, i: int, variable: str, there: tuple[Ends, float] | None) -> None:
-    """Draw a condition: its mean, the scatter of three seeds, and what is reported."""
-    mean, reach = float(part[variable]), style.Z95 * three_seed_error(part, variable)
-    ax.plot([mean - reach, mean + reach], [i, i], color=style.COLOURS[5], linewidth=3.5, solid_capstyle="butt", zorder=2)
-    ax.plot(mean, i, "o", markersize=3, color=style.COLOURS[0], zorder=4)
-    if there is None:
-        return
-    ends, z = there
-    colour, middle = style.COLOURS[2] if agrees(z) else style.COLOURS[1], float(np.mean(ends))
-    ax.plot(ends, [i, i], color=colour, linewidth=1.2, zorder=3)
-    ax.plot(middle, i, "D", markersize=3.2, color=colour, zorder=5)
-    if not agrees(z):
-        look: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 5.5, "color": colour}
-        ax.annotate(f"{z:+.1f}" if abs(z) < 10 else f"{'+' if z > 0 else '-'}>10", (middle, i), xytext=(0, 3), **look)
-
-
-def _legend() -> list[Any]:
-    return [
-        Line2D([], [], marker="o", linestyle="none", markersize=3.5, color=style.COLOURS[0], label="simulated mean"),
-        Line2D([], [], color=style.COLOURS[5], linewidth=3.5, label="where 95 % of means of three seeds fall"),
-        Line2D([], [], marker="D", linestyle="none", markersize=3.5, color=style.COLOURS[2], label="reported, within 2 standard errors"),
-        Line2D([], [], marker="D", linestyle="none", markersize=3.5, color=style.COLOURS[1], label="farther: how many"),
-    ]
 
 
 def _caption(off: list[float]) -> str:

@@ -1,4 +1,4 @@
-"""What BC reports and how far three seeds scatter: shared by the figures that set one against the other. Nothing here draws.
+"""What the papers report and how far three seeds scatter: shared by the figures that set one against the other. Nothing here draws.
 
 A condition is known by the rates it sets, not by its name. The loop without skills is one of them: a judge that passes every
 failure (rho_fp = 1) leaves nothing to write a skill from, so each eval there is one of the bare model, sampled as any other.
@@ -7,6 +7,7 @@ failure (rho_fp = 1) leaves nothing to write a skill from, so each eval there is
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +18,15 @@ from sim.figures import axes
 if TYPE_CHECKING:
     import xarray
 
+    from sim.targets import Target
+
 SEEDS: Final = 3  # of the papers
 AGREES: Final = 2.0  # standard errors of a mean of three seeds
-SMALLEST: Final = {"tail_sampled": 0.01, "delta_clean": 0.01, "divergence": 0.005}  # errors of what was read off a table; else 0.1
+EVALS: Final = ("tail_sampled", "delta_clean", "rolling_gain", "tail_eval", "peak_sampled", "floor_eval")
+SMALLEST: Final = {**dict.fromkeys(EVALS, 0.01), "divergence": 0.005}  # errors of what was read off a table; else 0.1
 FITTED: Final = "fitted_"  # begins the names of worlds that python -m sim.calibrate writes
 NO_SKILL: Final = "no_skill"
+DEFAULT: Final = "default"  # RT's run with nothing changed
 CHANNELS: Final = {  # BC's reward channels, named as a targets file does: rho_fp and rho_pf
     "clean": (0.0, 0.0),
     "noise:0.1": (0.1, 0.1),
@@ -80,10 +85,10 @@ def worlds(data: xarray.Dataset) -> tuple[str, ...]:
 
 def subset(world: str) -> str:
     """Return the subset of BC that a world stands for: of its own name, or fitted_ and that of the subset; empty if none."""
-    from sim.targets import SUBSETS
+    from sim.targets import BC_SUBSETS
 
     name = world.removeprefix(FITTED)
-    return name if name in SUBSETS else ""
+    return name if name in BC_SUBSETS else ""
 
 
 def world_of(data: xarray.Dataset, name: str) -> str:
@@ -105,6 +110,15 @@ def is_sampled(data: xarray.Dataset) -> bool:
 def has_table(data: xarray.Dataset) -> bool:
     """Whether a result has BC's table: worlds, a clean judge among its channels, and sampled evals."""
     return is_sampled(data) and fits(data, (), ("clean",)) and bool(worlds(data))
+
+
+def has_ablations(data: xarray.Dataset) -> bool:
+    """Whether a result has RT's run and at least one of its ablations, by name, and sampled evals."""
+    if "condition" not in axes.named(data):
+        return False
+    there = {str(name) for name in data["condition"].values}
+    known = {name for name, _ in ablations()} - {DEFAULT}
+    return DEFAULT in there and bool(there & known) and is_sampled(data)
 
 
 def has_figure(data: xarray.Dataset, name: str) -> bool:
@@ -152,18 +166,34 @@ def values(data: xarray.Dataset, world: str, names: Sequence[str], variable: str
 
 
 @functools.cache
+def _targets() -> list[Target]:
+    from sim.config import CONF
+    from sim.targets import read_targets
+
+    return read_targets(CONF / "targets" / "papers.csv")
+
+
+@functools.cache
+def ablations() -> dict[tuple[str, str], Ends]:
+    """Return what RT reports: by row of its table of ablations and variable, the ends of a range; one end of a bound is infinite."""
+    from sim.targets import RT_SUBSET
+
+    rt = [target for target in _targets() if target.subset == RT_SUBSET]
+    return {(DEFAULT if t.channel == "clean" else t.channel, t.variable): (t.low, t.high) for t in rt}
+
+
+@functools.cache
 def reported() -> dict[tuple[str, str, str], Ends]:
     """Return what BC reports: by world, channel and variable, the ends of a range that may be a point.
 
     The eval is a sampled one there. Without skills it is the reported floor, and its difference to the clean loop the reported
     lift with its sign changed.
     """
-    from sim.config import CONF
-    from sim.targets import SUBSETS, read_targets
+    from sim.targets import BC_SUBSETS
 
     found: dict[tuple[str, str, str], Ends] = {}
-    for target in read_targets(CONF / "targets" / "papers.csv"):
-        if target.not_fitted or target.is_bound or target.subset not in SUBSETS:
+    for target in _targets():
+        if target.not_fitted or target.is_bound or target.subset not in BC_SUBSETS:
             continue
         for name in target.channels:
             key, ends = (name, target.metric), (target.low, target.high)
@@ -181,6 +211,8 @@ def run_sd(part: xarray.Dataset, variable: str) -> float:
     """Return the standard deviation of one run's value; for delta_clean of the difference of two independent runs' sampled evals."""
     if variable == "delta_clean":
         return float(np.sqrt(2.0) * part["tail_sampled_sd"])
+    if variable == "retire_trials":  # a ratio of sums: what is known is the error of the mean
+        return float(np.sqrt(part["runs"]) * part[f"{variable}_se"])
     return float(part[f"{variable}_sd"])
 
 
@@ -212,3 +244,27 @@ def summary(off: Sequence[float]) -> str:
     """Return in words how many of these distances agree."""
     near = sum(agrees(z) for z in off)
     return f"{near} of {len(off)} reported values lie within {AGREES:g} standard errors of a mean of three seeds"
+
+
+# ---------------------------------------------------------------- in numbers
+
+
+def written(there: tuple[Ends, float] | None) -> str:
+    """Return what is reported, whether it agrees, and how far it is away; empty if nothing is."""
+    if there is None:
+        return ""
+    (low, high), z = there
+    bound = f"< {high:g}" if np.isinf(low) else f"> {low:g}" if np.isinf(high) else ""
+    return f"{bound or (f'{low:g}' if low == high else f'{low:g} to {high:g}')} {'✓' if agrees(z) else '✗'} {z:+z.2f}"
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells, the first of them the header, as lines of a Markdown table with columns of one width."""
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
+    out = ["| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |" for line in lines]
+    return [out[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *out[1:]]
+
+
+def plain(words: str) -> str:
+    """Return words without the marks of mathematics."""
+    return re.sub(r"[$\\{}]", "", words)
