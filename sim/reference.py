@@ -19,13 +19,14 @@ from sim.variables import METRICS, SERIES
 
 @dataclass
 class Skill:
-    """A skill on the shelf: what it is (topic, effect row) and its evidence (n, net)."""
+    """A skill on the shelf: what it is (topic, effect row), its evidence (n, net), and its true passes, which nobody in the loop sees."""
 
     topic: int
     row: int
     born: int
     n: int = 0
     net: int = 0
+    passes: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ class Run:
                 self.metrics["routed"] += 1
                 skill.n += 1
                 skill.net += 1 if observed else -1
+                skill.passes += passed
             if not observed:
                 self.now["observed_failures"] += 1
                 label = task.topic
@@ -175,9 +177,7 @@ class Run:
                 break
             topic = max(ready, key=lambda k: (self.pool[k], -k))
             if len(self.shelf) == self.c["cap"]:
-                s = self.shelf
-                del s[ratchet.weakest([x.n for x in s], [x.net for x in s], [x.born for x in s], len(s))]
-                self.now["evicted"] += 1
+                self.evict()
             spurious_word, effect_word = self.words(t, rng.SYNTH, slot)
             spurious = (spurious_word >> 16) * self.pool[topic] < self.c["phantom_cost"] * self.phantoms[topic]
             row = (effect_word >> (32 - EFFECT_BITS)) + (EFFECT_BINS if spurious else 0)
@@ -189,6 +189,12 @@ class Run:
     def put(self, topic: int, row: int) -> None:
         self.shelf.append(Skill(topic, row, self.births))
         self.births += 1
+
+    def evict(self) -> None:
+        """Lever 2: the weakest skill makes room."""
+        s = self.shelf
+        del s[ratchet.weakest([x.n for x in s], [x.net for x in s], [x.born for x in s], len(s))]
+        self.now["evicted"] += 1
 
     def evaluate(self) -> int:
         """Step 5: the expected pass rate over routing and outcome, in 2^-20, rounded down.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -28,7 +29,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from sim.errors import InputError
 from sim.sums import Statistic, statistics
-from sim.sweep import Block, Sweep, boxes, fit_box
+from sim.sweep import Axis, Block, Sweep, boxes, fit_box
 from sim.tables import CELL_DTYPE
 from sim.variables import HISTOGRAM_BINS, SERIES_VARIABLES, SUFFIXES, VARIABLES, Variable
 
@@ -69,6 +70,18 @@ def identity(sweep: Sweep) -> dict[str, Any]:
         "tiles": {"block": list(sweep.block_shape), "lanes": sweep.lanes, "runs": sweep.tile_runs},
         "tables": tables.digest()[:16],
     }
+
+
+def sweep_of(known: Mapping[str, Any], name: str = "") -> Sweep:
+    """Return the sweep that an :func:`identity` is of; its seed and its cells are those whose results the store holds."""
+    axes = []
+    for axis in known["order of axes"]:
+        about = known["axes"][axis]
+        linked = tuple(tuple(row) for row in about.get("linked", ()))
+        axes.append(Axis(axis, tuple(about["sets"]), tuple(about["values"]), linked))
+    groups = itertools.product(*(axis.values for axis in axes if axis.is_group))
+    bases = {names: known["cells"]["/".join(names) or "all"] for names in groups}
+    return Sweep(name, tuple(axes), bases, known["baseline"], known["seed"])
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -180,20 +180,27 @@ def difficulty_bins(difficulty: Difficulty) -> np.ndarray:
     return difficulty_quantiles(difficulty, (np.arange(DIFFICULTY_BINS) + 0.5) / DIFFICULTY_BINS)
 
 
+def effects(world: World) -> np.ndarray:
+    """Return what each row of the pass table adds to the logit, shape (ROWS,): genuine effects, spurious ones, off topic, no skill."""
+    from scipy.special import ndtri
+
+    z = ndtri((np.arange(EFFECT_BINS) + 0.5) / EFFECT_BINS)
+    effect = world.effect
+    return np.concatenate(
+        [effect.mean + effect.sd * z, effect.spurious_mean + effect.spurious_sd * z, [-effect.off_topic, 0.0]],
+    )
+
+
 def pass_table(world: World) -> tuple[np.ndarray, np.ndarray]:
     """Return pass thresholds, uint32 (ROWS, DIFFICULTY_BINS), and effect signs, int32 (ROWS,).
 
     p = logistic(logit p0 + effect), logit p0 clipped to +-8. In router mode ``withheld`` nothing is injected, so every row
     is the bare model's; the signs stay, since a skill is what it is.
     """
-    from scipy.special import expit, logit, ndtri
+    from scipy.special import expit, logit
 
     base = np.clip(logit(difficulty_bins(world.difficulty)), -LOGIT_CLIP, LOGIT_CLIP)
-    z = ndtri((np.arange(EFFECT_BINS) + 0.5) / EFFECT_BINS)
-    effect = world.effect
-    genuine = effect.mean + effect.sd * z
-    spurious = effect.spurious_mean + effect.spurious_sd * z
-    rows = np.concatenate([genuine, spurious, [-effect.off_topic, 0.0]])
+    rows = effects(world)
     injected = np.zeros_like(rows) if world.router.mode == "withheld" else rows
     return threshold(expit(base[None, :] + injected[:, None])), np.sign(rows).astype(np.int32)
 
