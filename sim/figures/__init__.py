@@ -28,6 +28,8 @@ REGISTRY: Final = {
     "paper": "BC's table: simulated, scatter of three seeds, reported",
     "ratchet": "RT's run and its ablations: simulated, scatter of three seeds, reported",
     "collapse": "two stable states: shelves that start narrow and broad, under rules from eager to patient",
+    "rt2": "RT's figure 2: the eval over rounds, the life of each skill, the growth of the library",
+    "rt3a": "RT's figure 3a: observed against true pass rates, exact for each judge, and simulated skills on it",
     "harm": "the rate of hidden failures that harms most, over the effect of skills and another axis",
     "bc1": "BC figure 1: the loop under an honest judge and under one that passes failures, with its numbers",
     "bc3": "BC figure 3: starving input and retirement along the rate of bias; damage against labels flipped",
@@ -71,6 +73,9 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "paper": reported.has_table(data),
         "ratchet": reported.has_ablations(data),
         "collapse": bool(axes.setting(data, "policy.n_min") and axes.setting(data, "world.start")),
+        "paper": _is_table(data),
+        "rt2": axes.can_be_played(data),
+        "rt3a": axes.can_be_played(data) and axes.channel_axis(data) is not None,
         "harm": axes.harm_axes(data) is not None,
         **{name: reported.has_figure(data, name) for name in reported.NEEDS},
     }

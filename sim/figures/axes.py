@@ -17,6 +17,8 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray
 
+    from sim.model import Cell
+
 FP: Final = "channel.rho_fp"
 PF: Final = "channel.rho_pf"
 TAU: Final = "policy.tau"
@@ -94,6 +96,11 @@ def rate_axis(data: xarray.Dataset) -> str | None:
     return setting(data, FP) or setting(data, FP, PF) or setting(data, PF)
 
 
+def channel_axis(data: xarray.Dataset) -> str | None:
+    """Return an axis along which the judge changes and nothing else: of names before numbers."""
+    return next((d for d in (*named(data), *numeric(data)) if set(sets(data, d)) <= {FP, PF, "channel"}), None)
+
+
 def harm_axes(data: xarray.Dataset) -> tuple[str, str, str] | None:
     """Return the axes rho_fp, mean effect of skills, and the longest other axis of numbers, if there are these three; else None."""
     x, effect = setting(data, FP), setting(data, "world.effect.mean")
@@ -169,6 +176,20 @@ def parameter(data: xarray.Dataset, path: str) -> Any:
             found.append(_dig(base, path))
     found = found or [_dig(data.attrs.get("config") or {}, path)]
     return found[0] if all(value == found[0] for value in found) else None
+
+
+def can_be_played(data: xarray.Dataset) -> bool:
+    """Whether a result knows the sweep it is of, so that single runs of it can be played again."""
+    known = data.attrs.get("identity") or {}
+    return {"seed", "order of axes", "axes", "cells", "baseline"} <= set(known)
+
+
+def played_cell(data: xarray.Dataset) -> tuple[Cell, int]:
+    """Return the parameters of a part without axes, and the seed of its runs."""
+    from sim.store import sweep_of
+
+    sweep = sweep_of(data.attrs["identity"])
+    return sweep.cell([axis.values.index(data[axis.name].item()) for axis in sweep.axes]), sweep.seed
 
 
 def pi_tau(data: xarray.Dataset) -> float | None:
