@@ -101,6 +101,12 @@ def channel_axis(data: xarray.Dataset) -> str | None:
     return next((d for d in (*named(data), *numeric(data)) if set(sets(data, d)) <= {FP, PF, "channel"}), None)
 
 
+def from_clean(data: xarray.Dataset) -> bool:
+    """Whether rho_fp is an axis from 0 on and the only error of the judge, so that each setting is there with a clean judge too."""
+    x = setting(data, FP)
+    return x is not None and float(data[x].min()) == 0.0 and parameter(data, PF) == 0.0 and parameter(data, "channel.spread") in (0.0, None)
+
+
 def harm_axes(data: xarray.Dataset) -> tuple[str, str, str] | None:
     """Return the axes rho_fp, mean effect of skills, and the longest other axis of numbers, if there are these three; else None."""
     x, effect = setting(data, FP), setting(data, "world.effect.mean")

@@ -82,7 +82,7 @@ def draw(data: xarray.Dataset) -> Figure:
         row = panels.flat[k : k + 1] if columns is None else panels[k]
         for ax, part in zip(row, parts, strict=True):
             mesh = style.heat(ax, part[x].values, part[y].values, part[name].values, scale, centred, 7.0 if columns is None else 0)
-            _mark(ax, part, x, y, centred)
+            mark(ax, part, x, y, centred)
         what, unit = variable_label(data, name)
         lines = "\n".join(textwrap.wrap(what, 22))
         style.colour_bar(figure, mesh, list(row), "" if columns is None else f"{lines}\n({unit})")
@@ -114,8 +114,8 @@ def _threshold(data: xarray.Dataset, x: str, y: str) -> tuple[np.ndarray, np.nda
     return np.array([pi if hidden else 1 - pi] * 2), np.array([0.0, 1.0])
 
 
-def _mark(ax: Axes, data: xarray.Dataset, x: str, y: str, dark: bool) -> None:
-    """Draw the predicted threshold."""
+def mark(ax: Axes, data: xarray.Dataset, x: str, y: str, dark: bool) -> None:
+    """Draw the predicted threshold over a map, in dark ink or white."""
     line = _threshold(data, x, y)
     if line is None:
         return

@@ -74,14 +74,24 @@ def _title(data: xarray.Dataset, name: str) -> tuple[str, str]:
     return short.get(name, what), unit
 
 
-def _regions(ax: Axes, pi: float | None, names: bool, dark: bool) -> None:
-    """Draw the governable rectangle and where the judge turns worse than a coin; name the regions."""
+def rectangle(ax: Axes, pi: float | None, dark: bool = False) -> tuple[str, list[Any]]:
+    """Draw the edges of the governable rectangle and where the judge turns worse than a coin; return the ink and its halo.
+
+    Parameters
+    ----------
+    ax
+        With its limits set; x is rho_fp and y rho_pf.
+    pi
+        pi_tau, or None if cells differ in it: then there is no rectangle.
+    dark
+        Whether the ink is dark, for maps that are pale in the middle.
+    """
     ink = style.INK if dark else "white"
     halo = [withStroke(linewidth=2.2, foreground="white" if dark else style.INK, alpha=0.55)]
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     ax.plot([0, 1], [1, 0], color=ink, linewidth=0.9, linestyle=(0, (1, 2)), path_effects=halo, scalex=False, scaley=False)
     if pi is None:
-        return
+        return ink, halo
     inside_x, inside_y = left < pi < right, low < 1 - pi < high
     look: dict[str, Any] = {"color": ink, "linewidth": 1.8, "path_effects": halo, "solid_capstyle": "butt"}
     if inside_x:
@@ -90,9 +100,17 @@ def _regions(ax: Axes, pi: float | None, names: bool, dark: bool) -> None:
     if inside_y:
         ax.plot([left, min(right, pi)], [1 - pi, 1 - pi], scalex=False, scaley=False, **look)
         ax.plot([min(right, pi), right], [1 - pi, 1 - pi], scalex=False, scaley=False, **{**look, "linewidth": 0.8})
-    if not names or "log" in (ax.get_xscale(), ax.get_yscale()):
+    return ink, halo
+
+
+def _regions(ax: Axes, pi: float | None, names: bool, dark: bool) -> None:
+    """Draw the rectangle and name the regions."""
+    ink, halo = rectangle(ax, pi, dark)
+    if pi is None or not names or "log" in (ax.get_xscale(), ax.get_yscale()):
         return  # on a log scale the regions have no room for names
-    label = {"textcoords": "offset points", "va": "bottom", "fontsize": 8.5}
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    inside_x, inside_y = left < pi < right, low < 1 - pi < high
+    label: dict[str, Any] = {"textcoords": "offset points", "va": "bottom", "fontsize": 8.5}
     if inside_x:
         top: dict[str, Any] = {**label, "xycoords": ("data", "axes fraction"), "ha": "center"}
         ax.annotate(rf"$\pi_\tau$ = {pi:.3g}", (pi, 1), xytext=(0, 3), **top)
@@ -117,7 +135,7 @@ def _regions(ax: Axes, pi: float | None, names: bool, dark: bool) -> None:
         if (wide > thick and tall > long) if upright else tall > thick:
             at = {"left": x0, "center": (x0 + x1) / 2, "right": x1}[ha], {"bottom": y0, "center": (y0 + y1) / 2, "top": y1}[va]
             shift = {"left": 7, "center": 0, "right": -7}[ha], {"bottom": 7, "center": 0, "top": -7}[va]
-            look = {
+            look: dict[str, Any] = {
                 "rotation": 90 if upright else 0,
                 "fontsize": 10,
                 "fontweight": "bold",

@@ -95,9 +95,9 @@ def _trajectory(ax: Axes, data: xarray.Dataset, run: Replay) -> None:
         level = float(mean[a:b].mean())
         said = "mean of the first and the last rounds" if i == 0 else None
         ax.plot([a - 0.4, b - 0.6], [level, level], color=green, linewidth=3.2, solid_capstyle="butt", zorder=5, label=said)
-        place: dict[str, Any] = {"ha": "right" if i else "left", "va": "bottom", "fontsize": 8, "fontweight": "bold", "color": green}
+        side: dict[str, Any] = {"ha": "right" if i else "left", "va": "bottom", "fontsize": 8, "fontweight": "bold", "color": green}
         ax.annotate(
-            f"{level:.3f}", (b - 0.6 if i else a - 0.4, level), xytext=(0 if i else 2, 3), textcoords="offset points", zorder=6, **place
+            f"{level:.3f}", (b - 0.6 if i else a - 0.4, level), xytext=(0 if i else 2, 3), textcoords="offset points", zorder=6, **side
         )
     ax.set_ylabel("eval (pass rate)")
     ax.grid(True)
@@ -128,7 +128,7 @@ def _lives(figure: Figure, ax: Axes, found: list[Life], rounds: int) -> None:
     for life, s, end in bars:
         final = s is life.stretches[-1]
         if s.how == RETIRED or (final and len(found) <= ROOM):
-            place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "ha": "left"}
+            place: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "ha": "left"}
             ax.annotate(f"{s.n}", (end, life.number), fontsize=5.5, color=style.INK, zorder=5, annotation_clip=False, **place)
     ax.set_ylim(-1.5, max(len(found), 1) + 0.5)
     bar = figure.colorbar(ScalarMappable(scale, style.DIVERGING), ax=ax, aspect=30, pad=0.015, extend="both")
