@@ -157,22 +157,28 @@ def _names(ax: Axes, pi: float | None, ink: str, halo: list[Any]) -> None:
 
 
 def _place(ax: Axes, judges: list[Judge]) -> None:
-    """Draw the judges: measured ones with a number and their intervals, the injected channels as squares."""
+    """Draw the judges in view: measured ones with a number and their intervals, the injected channels as squares."""
     halo = [withStroke(linewidth=2.0, foreground="white")]
-    view: dict[str, Any] = {"scalex": False, "scaley": False, "clip_on": False}
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    view: dict[str, Any] = {"scalex": False, "scaley": False, "clip_on": False}  # markers on the frame are whole
+    line = {**view, "clip_on": True}
     for p, r in INJECTED.values():
+        if not (left <= p <= right and low <= r <= high):
+            continue
         ax.plot(p, r, "s", markersize=5, color="white", markeredgecolor=style.INK, markeredgewidth=1.0, zorder=5.8, **view)
     for i, judge in enumerate(judges, 1):
+        if not (left <= judge.rho_fp <= right and low <= judge.rho_pf <= high):
+            continue
         star = judge.name == REPORTED
         colour = style.COLOURS[1] if star else style.INK
         (x0, x1), (y0, y1) = judge.intervals
         for xs, ys in (((x0, x1), (judge.rho_pf,) * 2), ((judge.rho_fp,) * 2, (y0, y1))):
-            ax.plot(xs, ys, color="white", linewidth=2.6, alpha=0.7, zorder=5.5, **view)
-            ax.plot(xs, ys, color=colour, linewidth=1.2, zorder=5.6, **view)
+            ax.plot(xs, ys, color="white", linewidth=2.6, alpha=0.7, zorder=5.5, **line)
+            ax.plot(xs, ys, color=colour, linewidth=1.2, zorder=5.6, **line)
         look: dict[str, Any] = {"markersize": 13 if star else 6.5, "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.9}
         ax.plot(judge.rho_fp, judge.rho_pf, "*" if star else "o", zorder=6, **look, **view)
-        right = judge.rho_fp < 0.9
-        place: dict[str, Any] = {"xytext": (5 if right else -5, 4), "textcoords": "offset points", "ha": "left" if right else "right"}
+        beside = judge.rho_fp < 0.9
+        place: dict[str, Any] = {"xytext": (5 if beside else -5, 4), "textcoords": "offset points", "ha": "left" if beside else "right"}
         ax.annotate(
             str(i), (judge.rho_fp, judge.rho_pf), fontsize=8.5, fontweight="bold", color=colour, path_effects=halo, zorder=7, **place
         )
