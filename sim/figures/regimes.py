@@ -9,6 +9,7 @@ Each cell is compared with the same setting under a clean judge, the cell of rho
 - The eval **shows it** (hatched) where delta_clean, the fall of the eval against a perfect judge, is beyond two standard errors of
   the difference of two means of three seeds with sampled evals; elsewhere the regime is *silent*. A seed's sampled tail eval scatters by
   tail_sampled_sd; where sampled evals were not recorded, by tail_eval_sd and the binomial scatter of n_eval x window attempts together.
+  Each seed draws its own tasks here; on common tasks only the attempts scatter, and three seeds see about two thirds of that fall.
 
 Alternatives, and why not. *Retired per written skill* (r / s) isolates the judge from the supply, but it is a ratio of two small numbers
 just where it matters, at large rho_fp, and calls a library that writes nothing blind. *Naming the regime after the smaller of s and
