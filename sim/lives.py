@@ -28,7 +28,7 @@ class Stretch:
     Attributes
     ----------
     came
-        Round (from 0) in which the skill was written, or put back by a rollback.
+        Round (from 0) in which the skill was written, or put back by a rollback; -1 if the shelf started with it.
     left
         Round in which it went; None if it is on the shelf at the end. The same as ``came`` if it was evicted by the next skill written.
     how
@@ -71,7 +71,7 @@ class Life:
 
     @property
     def born_round(self) -> int:
-        """Round in which it was written."""
+        """Round in which it was written; -1 if the shelf started with it."""
         return self.stretches[0].came
 
     @property
@@ -130,6 +130,7 @@ class Replay(Run):
         self._seen: dict[int, tuple[int, int]] = {}  # topic and effect row, by birth
         self._stretches: dict[int, list[Stretch]] = {}
         self._here: dict[int, tuple[int, Skill]] = {}  # the round a skill came in, and the skill; by birth
+        self._compare(DROPPED, -1)
 
     def retire(self) -> None:
         self._watched(super().retire, RETIRED)
@@ -153,8 +154,8 @@ class Replay(Run):
         step()
         self._compare(how)
 
-    def _compare(self, how: str) -> None:
-        now, shelf = len(self.series), {skill.born: skill for skill in self.shelf}
+    def _compare(self, how: str, now: int | None = None) -> None:
+        now, shelf = len(self.series) if now is None else now, {skill.born: skill for skill in self.shelf}
         for born in [born for born in self._here if born not in shelf]:
             came, skill = self._here.pop(born)
             self._stretches[born].append(Stretch(came, now, how, skill.n, skill.net, skill.passes))

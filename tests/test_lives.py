@@ -38,7 +38,7 @@ def check(one: Cell, seed: int, run: int) -> list[Life]:
     m, series = kernel(one, seed, run)
     assert [life.number for life in found] == list(range(len(found)))
     counted = {
-        "synthesised": len(found),
+        "synthesised": sum(life.born_round >= 0 for life in found),
         "retired": len(ended(found, RETIRED)),
         "evicted": len(ended(found, EVICTED)),
         "dropped": len(ended(found, DROPPED)),
@@ -48,6 +48,7 @@ def check(one: Cell, seed: int, run: int) -> list[Life]:
         "wrongly_retired": sum(len(ended([life], RETIRED)) for life in found if life.effect > 0),
         "harmful_final": sum(life.how == ON_SHELF and life.effect < 0 for life in found),
     }
+    assert sum(life.born_round < 0 for life in found) == one.world.start
     assert counted == {name: m[name] for name in counted}
     for t, now in enumerate(dict(zip(SERIES, row, strict=True)) for row in series.tolist()):
         there = [s for life in found for s in life.stretches if s.came <= t and (s.left is None or s.left > t)]

@@ -89,7 +89,7 @@ def test_the_start_decides_where_the_rule_is_eager_and_only_there(command: Comma
     narrow, broad = (data.active_final.sel(tau=0, start=start) for start in (0, 50))
     assert narrow.sel(n_min=12) < 5 < 40 < broad.sel(n_min=12)
     assert narrow.sel(n_min=100) > 45 < broad.sel(n_min=100)
-    assert collapse.apart(axes.prepare(data).isel(tau=0), "n_min", "start") == [12.0]
+    assert collapse.apart(axes.prepare(data), "n_min", "start") == [12.0]
     assert "figures: got collapse" in command("+sweep=evidence", "runs=2", "figures=[collapse]", "out=e").error
 
 

@@ -75,7 +75,6 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "paper": reported.has_table(data),
         "ratchet": reported.has_ablations(data),
         "collapse": bool(axes.setting(data, "policy.n_min") and axes.setting(data, "world.start")),
-        "paper": _is_table(data),
         "rt1b": bool(axes.setting(data, axes.FP) and axes.setting(data, axes.PF)),
         "rt2": axes.can_be_played(data),
         "rt3a": axes.can_be_played(data) and axes.channel_axis(data) is not None,
