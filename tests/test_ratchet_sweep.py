@@ -97,12 +97,12 @@ def test_what_an_average_skill_shows_is_what_trials_give(command: Command, tmp_p
     """The pass rate of routed trials on a fixed shelf of one skill per topic, against the closed form behind the figure."""
     fixed = ["world=mbpp_100", "world.synth.per_round=0", "policy.n_min=1000000", "policy.rounds=4", "policy.window=4", "runs=4000"]
     routed = ("world.difficulty.a=1", "world.difficulty.probes=0", "world.difficulty.keep=all")
-    assert command(*fixed, *routed, "+axes.start=[1,14,28]", "figures=[]", "policy.cap=28", "out=f").code == 0
+    assert command(*fixed, *routed, "+axes.start=[1,15,30]", "figures=[]", "policy.cap=30", "out=f").code == 0
     data = open_result(tmp_path / "f").load()
-    cell = load([*fixed, *routed, "policy.cap=28"]).sweep.cell(())
+    cell = load([*fixed, *routed, "policy.cap=30"]).sweep.cell(())
     shown = collapse.shown_rate(replace(cell.world, start=0))
     bare = float(data.floor_eval.mean())
-    for start in (1, 14, 28):
+    for start in (1, 15, 30):
         part = data.sel(start=start)
         share = float(part.routed)
         # eval tasks are routed as train tasks are: tail eval = share x rate + (1 - share) x bare
