@@ -89,6 +89,7 @@ AXES = {
     "memory": [0.1, 0.9],
     "cover_guard": [0, 1],
     "phantom_cost": [0, 1],
+    "start": [0, 6],
     "tau": [0, 0.5],
     "n_min": [8, 24],
     "cap": [2, 12],
