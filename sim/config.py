@@ -83,7 +83,9 @@ def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             searched = [f"hydra.searchpath=['file://{more.resolve()}']"] if more else []
-            config = compose("config", overrides=[*overrides, *searched], return_hydra_config=True)
+            # ++ sets a parameter that has a default, and so may not be in a preset
+            forced = [f"++{o}" if o.split("=", 1)[0] in PARAMETERS else o for o in overrides]
+            config = compose("config", overrides=[*forced, *searched], return_hydra_config=True)
         presets = OmegaConf.to_container(config.hydra.runtime.choices)
         OmegaConf.set_struct(config, False)
         del config["hydra"]
