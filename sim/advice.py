@@ -176,8 +176,8 @@ def _about_evidence(point: Point, found: dict[str, Any]) -> list[str]:
     needed, good, bad = found["needed"], f"the good skill (true rate {point.good:g})", f"the bad one ({point.bad:g})"
     retired, lost = chance(found, point.bad, "by_trials"), chance(found, point.good, "ever")
     if retired is not None and lost is not None and 1.0 - retired <= point.beta and lost <= point.alpha:
-        said = f"n_min = {point.n_min} is enough: {good} is ever lost with chance {_small(lost)}, {bad} is still there after "
-        return [f"{said}{point.horizon} trials with chance {_small(1.0 - retired)}."]
+        said = f"n_min = {point.n_min} is enough for these two: {good} is ever lost with chance {_small(lost)}, {bad} is still there after "
+        return [f"{said}{point.horizon} trials with chance {_small(1.0 - retired)}. Nearer ones take more: say which with good=, bad=."]
     if needed is not None:
         gone, kept = _small(needed["wrongly_retired"]), _small(needed["kept"])
         said = f"Use n_min = {needed['n_min']}: then {good} is ever lost with chance {gone}, and {bad} passes its first test with "

@@ -23,6 +23,7 @@ from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
 from sim.variables import RESERVED, VARIABLES
 
 CONF = Path(__file__).resolve().parent / "conf"
+POINT = "point"  # name of what no sweep file names
 
 # What changes how a result is computed, but not which result: not part of the default folder's name.
 BUDGET = ("runs", "target_se", "max_runs", "backend", "engine", "out", "figures", "sweep", "name")
@@ -40,6 +41,7 @@ class Settings:
     threads: int | None
     out: Path
     figures: tuple[str, ...] | None
+    figures_asked: bool  # on the command line, not by the sweep
     resolved: dict[str, Any]
 
 
@@ -136,7 +138,7 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
         try:
             parsed = parser.parse_override(override)
         except Exception as error:  # hydra's grammar raises its own and antlr's
-            todo = "quote it for the shell, and odd letters in it once more"
+            todo = "quote it for the shell; a value with odd letters needs quotes of its own inside those"
             raise InputError(override, "an argument that cannot be read", "key=value", todo) from error
         key, value = parsed.key_or_group, override.split("=", 1)[1]
         if parsed.is_sweep_override():
@@ -149,7 +151,8 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
             raise _unknown(key)
         if key in choices:
             if value not in choices[key]:
-                raise InputError(key, repr(value), "one of " + ", ".join(choices[key]))
+                todo = "" if more else "your own are found with --config-dir FOLDER"
+                raise InputError(key, repr(value), "one of " + ", ".join(choices[key]), todo)
             if key == "sweep" and not parsed.is_add():
                 raise InputError(override, "a sweep without a +", f"+sweep={value}")
 
@@ -292,6 +295,8 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
         raise InputError("seed", repr(seed), "a whole number from 0 to 2^32 - 1")
     name = values["name"]
+    if name == POINT and "sweep" in chosen and "name" not in explicit:
+        name = chosen["sweep"]  # a sweep file that gives none
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
         raise InputError("name", repr(name), "letters, digits, dots and dashes, a letter or digit first")
     threads = _engine(values["engine"])
@@ -317,6 +322,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         threads=threads,
         out=_folder(name, overrides) if out is None else Path(os.path.expanduser(str(out))),
         figures=_figures(values["figures"]),
+        figures_asked="figures" in explicit,
         resolved={
             **values,
             "axes": {axis.name: written(axis) for axis in axes},

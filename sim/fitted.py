@@ -257,5 +257,6 @@ def print_ranges(found: Mapping[str, Any]) -> None:
     print(f"their loss: {low:.1f}, {middle:.1f}, {high:.1f}; the least found: {found['least_loss']:.2f}")
     if found["independent"] < FEW:
         print(f"fewer than {FEW} independent vectors: the ranges are too narrow; make the walk longer")
+        return
     loose = [name for name, row in found["parameters"].items() if not row["pinned"]]
-    print("the targets do not pin down: " + (", ".join(loose) or "none of the parameters is left open"))
+    print("the targets do not pin down: " + (", ".join(loose) or "nothing: they leave no parameter open"))

@@ -160,8 +160,13 @@ def run(settings: Settings, command: str) -> int:
 def _drawn(settings: Settings, data: Any) -> list[Path]:
     from sim import figures
 
+    names = settings.figures
+    if names and not settings.figures_asked:  # a sweep that was narrowed may not have all that its figures need
+        names = figures.fitting(data, names)
+        if left := [name for name in settings.figures or () if name not in (names or ())]:
+            print(f"left out: {', '.join(left)}; sim/figures/README.md says which results each needs", file=sys.stderr)
     try:
-        return figures.draw(data, settings.out, settings.figures)
+        return figures.draw(data, settings.out, names)
     except InputError as error:
         error.add_note("the results are kept")
         raise

@@ -259,7 +259,7 @@ def print_tables(asked: Questions, rows: Sequence[Row]) -> None:
     print("paired: seeds share all randomness, which real models cannot quite; tail_eval: exact, as with very many attempts per task")
     if any(row.placed for row in rows):
         print(f"reported: BC, {PAPER_SEEDS} seeds; z: of that from the simulated difference; chance: of one as large between seeds of a")
-    print("the worlds are first fits, not calibrated: read orders of magnitude")
+    print("the worlds are fits to what the papers report: read orders of magnitude")
 
 
 def _numbers(row: Row) -> list[str]:

@@ -15,10 +15,11 @@ import xarray
 import sim
 from sim.config import CONF, load
 from sim.errors import InputError
+from sim.main import main
 from sim.model import parameters
 from sim.sums import Layout
 from sim.sweep import MAX_BLOCK_BYTES, MAX_BLOCK_CELLS, boxes, fit_box
-from tests.conftest import Command, files, finish, same
+from tests.conftest import Command, Main, files, finish, same
 
 Start = Callable[..., "subprocess.Popen[str]"]
 SWEEPS = sorted((CONF / "sweep").glob("*.yaml"))
@@ -365,3 +366,19 @@ def test_same_store_from_any_working_folder(process: Start, command: Command, tm
     assert command("+axes.tau=[0.1,0.2]", "runs=4", "out=b").code == 0
     same("a", "b")
     assert files("elsewhere") == {}
+
+
+def test_a_narrowed_sweep_draws_what_still_fits(answers: Callable[[Main], Command], tmp_path: Path) -> None:
+    draws = answers(main)
+    said = draws("+sweep=paper", "axes.world=[report_main_71]", "runs=20", "out=p")
+    assert said.code == 0
+    assert "left out: bc1, bc4, bc6;" in said.err
+    assert {path.stem for path in (tmp_path / "p").glob("*.png")} == {"paper", "bc3", "bc8"}
+    assert draws("+sweep=paper", "axes.world=[report_main_71]", "runs=20", "out=p", "figures=[bc1]").code == 2
+
+
+def test_a_sweep_without_a_name_has_that_of_its_file(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine/sweep").mkdir(parents=True)
+    (tmp_path / "mine/sweep/lab.yaml").write_text("# @package _global_\naxes: {rho_fp: [0, 0.3]}\nruns: 2\n")
+    assert command("+sweep=lab", "--config-dir", "mine").code == 0
+    assert (tmp_path / "outputs/lab/default/result.zarr").exists()

@@ -105,6 +105,14 @@ def choose(data: xarray.Dataset) -> tuple[str, ...]:
     return (first, "rounds") if len(all_axes) == 1 and data.sizes[all_axes[0]] <= FEW else (first,)
 
 
+def fitting(data: xarray.Dataset, names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return those of these figures that can be drawn of a result; None, which means chosen by the axes, if there is none."""
+    from sim.figures import axes
+
+    fits = possible(axes.prepare(data))
+    return tuple(name for name in names if name in fits) or None
+
+
 def draw(data: xarray.Dataset, folder: Path, names: Sequence[str] | None) -> list[Path]:
     """Draw figures of a result as PNG and SVG, and write the tables some have. The same result gives the same bytes.
 
