@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import itertools
+import json
 import math
 import os
 import re
@@ -68,8 +69,8 @@ def groups(more: Path | None = None) -> dict[str, dict[str, Path]]:
     return out
 
 
-def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the merged config as plain nested mappings, and which parameters follow which others.
+def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any], dict[str, str], set[str]]:
+    """Return the merged config as plain nested mappings, which parameters follow which others, and which ones axes follow.
 
     The config has the names of the presets it was made of under ``presets``. A parameter follows another when its value is
     written as ``${...}``.
@@ -82,6 +83,7 @@ def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
+    OmegaConf.register_new_resolver("sum", _sum, replace=True)  # ${sum:${world.effect.mean},0.5}
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             searched = [f"hydra.searchpath=['file://{more.resolve()}']"] if more else []
@@ -102,7 +104,12 @@ def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any
     for path, value in _paths(raw).items():  # type: ignore[arg-type]
         if found := re.fullmatch(r"\$\{(\.?)([\w.]+)\}", str(value)):
             follows[path] = path.rpartition(".")[0] + "." + found[2] if found[1] else found[2]
-    return {**values, "presets": {group: presets.get(group) for group in GROUPS}}, follows  # type: ignore[dict-item]
+    followed = set(re.findall(r"\$\{([\w.]+)\}", json.dumps(raw.get("axes"))))  # type: ignore[call-overload]
+    return {**values, "presets": {group: presets.get(group) for group in GROUPS}}, follows, followed  # type: ignore[dict-item]
+
+
+def _sum(*terms: float) -> float:
+    return float(f"{sum(terms):.12g}")
 
 
 def _explain(error: Exception, overrides: Sequence[str], more: Path | None) -> InputError:
@@ -238,7 +245,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     overrides = [o for o in overrides if not o.startswith("out=")]
     _check_overrides(overrides, more)
     plain = [o for o in overrides if not _is_axis(o)]
-    values, follows = _compose(plain, more)
+    values, follows, followed = _compose(plain, more)
     explicit = _explicit(plain)
     known = {*GROUPS, "backend", "engine", "name", "axes", "baseline", "runs", "target_se", "max_runs", "seed", "out", "figures", "presets"}
     if "sweep" in values:
@@ -253,7 +260,10 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     if "sweep" in chosen:
         check_once(f"sweep={chosen['sweep']}", choices["sweep"][chosen["sweep"]].read_text())
     specs = override_axes(axis_specs(values["axes"]), [o for o in overrides if _is_axis(o)])
-    axes = tuple(_narrowed(read_axis(name, spec), explicit, values, chosen) for name, spec in specs.items())
+    axes = tuple(_narrowed(read_axis(name, spec), explicit - followed, values, chosen) for name, spec in specs.items())
+    for axis in axes:
+        if axis.is_group and (one := next((path for path in sorted(followed) if path.startswith(axis.paths[0] + ".")), "")):
+            raise InputError(f"axes.{axis.name}", f"an axis of {axis.paths[0]}s, while another axis follows {one}", "one of them")
     taken: dict[str, str] = {}
     for axis in axes:
         for path in axis.paths:

@@ -173,6 +173,9 @@ class Problem:
         names = {p.name for p in all_parameters()}
         if unknown := [name for name in given if name not in names]:
             raise InputError("start", repr(unknown[0]), "names among " + ", ".join(sorted(names)))
+        own = {p.name for p in everything if p.subset}
+        if not own & set(given) and {p.name for p in all_parameters() if p.subset} & set(given):
+            raise InputError("start", "parameters of other subsets", f"those of {', '.join(self.subsets)}")
         values = {}
         for p in everything:
             value = given.get(p.name, read_value(self.bases[p.subset or self.subsets[0]], p.path))

@@ -121,13 +121,13 @@ def read_targets(path: Path) -> list[Target]:
     if len(header) != len(COLUMNS):
         raise InputError(f"{path}, line {lines[0][0]}", f"{len(header)} columns", f"columns {expected}")
     targets: list[Target] = []
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[str, str | tuple[str, ...], str], int] = {}
     for number, fields in lines[1:]:
         where = f"{path}, line {number}"
         if len(fields) != len(header):
             raise InputError(where, f"{len(fields)} fields", f"{len(header)}, as in the header")
         target = _target(where, number, dict(zip(header, fields, strict=True)))
-        key = (target.subset, target.channel, target.metric)
+        key = (target.subset, target.channels or target.channel, target.metric)
         if key in seen:
             raise InputError(where, f"the target of line {seen[key]} once more", "each target once")
         seen[key] = number

@@ -319,13 +319,19 @@ def test_ctrl_c_keeps_the_best(tmp_path: Path) -> None:
         (["start=bad.json"], "start=bad.json"),
         (["start=unknown.json"], "start: got 'colour'"),
         (["start=far.json"], "start, router.recall: got 2"),
+        (["start=other.json"], "start: got parameters of other subsets, expected those of report_main_71"),
         (["start=half.json"], "start, topics: got 2.5, expected a whole number"),
         (["out=bad.json"], "out=bad.json: got a file"),
     ],
 )
 def test_bad_keys(calibrate: Calibrate, tmp_path: Path, args: list[str], words: str) -> None:
     (tmp_path / "bad.json").write_text("[1]")
-    for name, key, value in (("unknown", "colour", 1), ("far", "router.recall", 2), ("half", "topics", 2.5)):
+    for name, key, value in (
+        ("unknown", "colour", 1),
+        ("far", "router.recall", 2),
+        ("half", "topics", 2.5),
+        ("other", "mbpp_100.effect.mean", 1),
+    ):
         (tmp_path / f"{name}.json").write_text(json.dumps({"parameters": {key: value}}))
     assert words in calibrate(*args).error
     assert not (tmp_path / "outputs").exists()

@@ -127,7 +127,8 @@ def test_numbers_in_the_table_are_those_of_the_result(data: xarray.Dataset) -> N
     z = (15.7 - float(part["synthesised"])) / (float(part["synthesised_sd"]) / np.sqrt(3))
     assert found["report_main_71", "bias 0.45*"][i] == f"15.7 {'✓' if abs(z) <= 2 else '✗'} {z:+.2f}"
     i = list(paper.COLUMNS).index("delta_clean")
-    spread = np.sqrt(2) * float(part["tail_sampled_sd"])
+    clean = cell(data, "report_main_71", "clean")
+    spread = np.hypot(float(part["tail_sampled_sd"]), float(clean["tail_sampled_sd"]))
     assert found["report_main_71", "bias 0.45"][i] == f"{float(part['delta_clean']):+.3f} ± {spread:.3f}"
     assert found["report_main_71", "noise 0.3*"][i].startswith("0.018 to 0.06 ")
     assert found["report_main_71", "clean"][i] == ""
@@ -245,3 +246,11 @@ def test_conditions_that_set_something_else_do_not_fit(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_one_line(command: Command) -> None:
     assert "bc4 for a result with axes" in command("+sweep=paper", "axes.world=[report_main_71]", "runs=2", "out=a", "figures=[bc4]").error
     assert "bc1 for a result with axes" in command("+sweep=cliff", "runs=1", "axes.rho_fp=[0,1]", "out=b", "figures=[bc1]").error
+
+
+def test_another_controller_is_not_compared_with_bc(command: Command, tmp_path: Path) -> None:
+    few = ("axes.world=[report_main_71]", "axes.condition=[clean,bias 0.45]", "runs=20", "figures=[paper]")
+    assert command("+sweep=paper", "policy.tau=0.2", *few, "out=t").code == 0
+    text = (tmp_path / "t/paper.md").read_text()
+    assert "BC reports nothing of this" in text
+    assert "✓" not in text.split("## ")[1]

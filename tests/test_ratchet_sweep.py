@@ -65,6 +65,20 @@ def test_the_table_has_the_numbers_of_the_result(data: xarray.Dataset) -> None:
     assert f"{sum(abs(z) <= 2 for _, z in found.values())} of {len(found)} reported" in text
 
 
+def test_the_rows_are_relative_to_the_world_and_only_rt_s_is_compared(command: Command, tmp_path: Path) -> None:
+    given = ["+sweep=ratchet", "world.effect.mean=0.5", "policy.n_min=40"]
+    cells = load(given).sweep
+    rows = dict(zip(cells.axes[0].values, (cells.cell((i,)) for i in range(cells.shape[0])), strict=True))
+    assert rows["default"].world.effect.mean == rows["A7 cap 100"].world.effect.mean == 0.5
+    assert rows["A8 worse prior"].world.effect.mean == 0.0
+    assert rows["A8 better prior"].world.effect.mean == 1.0
+    assert (rows["default"].policy.n_min, rows["A4 n_min 20 tau 0"].policy.n_min) == (40, 20)
+    assert "while another axis follows world.effect.mean" in command("+sweep=ratchet", "+axes.world=[mbpp_100,mbpp_hard100]").error
+    said = command("+sweep=ratchet", "world=report_main_71", "runs=2", "figures=[ratchet]", "out=o")
+    assert "figures: got ratchet for a result with axes: condition" in said.error
+    assert "got ratchet" in command("+sweep=ratchet", "channel=strict_judge", "runs=2", "figures=[ratchet]", "out=j").error
+
+
 def test_which_results_have_ablations(data: xarray.Dataset, command: Command, tmp_path: Path) -> None:
     assert "ratchet" in possible(data)
     assert "ratchet" not in possible(data.isel(condition=slice(1, None)))  # nothing to compare with

@@ -77,7 +77,7 @@ def possible(data: xarray.Dataset) -> tuple[str, ...]:
         "collapse": bool(axes.setting(data, "policy.n_min") and axes.setting(data, "world.start")),
         "rt1b": bool(axes.setting(data, axes.FP) and axes.setting(data, axes.PF)),
         "rt2": axes.can_be_played(data),
-        "rt3a": axes.can_be_played(data) and axes.channel_axis(data) is not None,
+        "rt3a": axes.can_be_played(data) and axes.channel_axis(data) is not None and axes.parameter(data, "channel.spread") in (0.0, None),
         "regimes": axes.from_clean(data) and len(numbers) >= 2,
         "harm": axes.harm_axes(data) is not None,
         **{name: reported.has_figure(data, name) for name in reported.NEEDS},

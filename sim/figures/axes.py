@@ -108,10 +108,10 @@ def from_clean(data: xarray.Dataset) -> bool:
 
 
 def harm_axes(data: xarray.Dataset) -> tuple[str, str, str] | None:
-    """Return the axes rho_fp, mean effect of skills, and the longest other axis of numbers, if there are these three; else None."""
+    """Return the axes rho_fp (:func:`from_clean`), mean effect of skills, and the longest other one of numbers; None if one is missing."""
     x, effect = setting(data, FP), setting(data, "world.effect.mean")
     others = [d for d in numeric(data) if d not in (x, effect)]
-    if x is None or effect is None or not others:
+    if x is None or effect is None or not others or not from_clean(data):
         return None
     return x, effect, max(others, key=lambda d: data.sizes[d])
 
@@ -279,7 +279,8 @@ def settings(data: xarray.Dataset) -> str:
         value = parameter(data, path)
         if value is not None and path not in said and (value or path not in (FP, PF)):
             words.append(f"{short} = {text(value)}")
-    changed = [word for word in (_dig(data.attrs.get("config") or {}, "changed") or []) if word.startswith("world.")]
+    told = {path for path, _ in main} | {FP, PF}
+    changed = [word for word in (_dig(data.attrs.get("config") or {}, "changed") or []) if word.partition("=")[0].lstrip("+") not in told]
     if changed:
         words.append("changed: " + ", ".join(word.removeprefix("world.") for word in changed[:4]) + (" ..." if len(changed) > 4 else ""))
     if data.attrs.get("part"):

@@ -183,6 +183,6 @@ def _caption(data: xarray.Dataset, both: dict[str, Flows]) -> str:
     words.append(f"the curator retires {other.retired:.1f} skills instead of {honest.retired:.1f},")
     words.append(f"while {other.written:.1f} instead of {honest.written:.1f} are written and the tail eval moves by {delta:+.3f}.")
     if (pi := pi_tau(data)) is not None:
-        words.append(rf"From q = $\pi_\tau$ = {pi:g} on even a skill that never passes is seen to pass often enough to stay.")
+        words.append(rf"From q = $\pi_\tau$ = {pi:g} on, given trials enough, even a skill that never passes stays.")
     words.append(f"An arrow counts as broken below {BROKEN:.0%} of the honest judge's retirement.")
     return " ".join(words)

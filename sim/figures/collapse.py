@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sim.figures import style
-from sim.figures.axes import TAU, axis_label, each, parameter, setting, settings, text
+from sim.figures.axes import FP, PF, TAU, axis_label, each, parameter, setting, settings, text
 from sim.figures.axes import split as fix
 from sim.model import World, from_mapping
+from sim.theory import observed_rate
 
 if TYPE_CHECKING:
     import xarray
@@ -81,16 +82,16 @@ def draw(data: xarray.Dataset) -> Figure:
     assert keep is not None, "n_min and the shelf at the start are axes"
     x, start = keep
     tau = setting(data, TAU)
-    taus = [float(data[tau].values[i]) for i in range(data.sizes[tau])] if tau else [float(parameter(data, TAU))]
+    taus = [float(part[tau]) for part in each(data, tau, len(DASHES))] if tau else [float(parameter(data, TAU))]
     parts = each(data, start, STARTS)
-    world = _world(data)
+    seen = _seen(data)
     figure, (panels,) = style.page(
         1,
-        3 if world else 2,
+        3 if seen is not None else 2,
         2.9,
-        f"{data.attrs.get('sweep', 'result')}: two stable states",
+        f"{data.attrs.get('sweep', 'result')}: shelves that start narrow and broad",
         settings(data),
-        _caption(data, x, start, tau, world),
+        _caption(data, x, start, tau, seen),
         legend=_legend(parts, start, taus),
         sharex=False,
     )
@@ -110,9 +111,16 @@ def draw(data: xarray.Dataset) -> Figure:
     floor = float(data["floor_eval"].mean())
     panels[1].axhline(floor, color=style.GREY, linewidth=0.9, linestyle=(0, (6, 2)), zorder=1)
     panels[1].annotate("no skill", (float(data[x].max()), floor), xytext=(0, 2), textcoords="offset points", ha="right", fontsize=7)
-    if world:
-        _why(panels[2], world, taus)
+    if seen is not None:
+        _why(panels[2], seen, taus)
     return figure
+
+
+def _seen(data: xarray.Dataset) -> np.ndarray | None:
+    """Return the pass rate that the judge sees of an average skill (:func:`shown_rate`), if all cells have one world and one judge."""
+    fp, pf, spread = (parameter(data, path) for path in (FP, PF, "channel.spread"))
+    world = _world(data)
+    return None if world is None or fp is None or pf is None or spread else observed_rate(shown_rate(world), fp, pf)
 
 
 def _world(data: xarray.Dataset) -> World | None:
@@ -140,16 +148,15 @@ def _mark(ax: Axes, n_min: np.ndarray, taus: list[float], first: bool) -> None:
                 ax.annotate(name, (n, 0.03), xycoords=("data", "axes fraction"), xytext=(-3 if side == "right" else 3, 0), **look)
 
 
-def _why(ax: Axes, world: World, taus: list[float]) -> None:
-    rate = shown_rate(world)
-    topics = np.arange(1, world.topics + 1)
+def _why(ax: Axes, rate: np.ndarray, taus: list[float]) -> None:
+    topics = np.arange(1, len(rate) + 1)
     ax.plot(topics, rate, color=style.COLOURS[6], linewidth=1.6, zorder=3)
-    for k, tau in enumerate(taus[: len(DASHES)]):
+    for k, tau in enumerate(taus):
         pi = (1.0 - tau) / 2.0
         ax.axhline(pi, color=style.COLOURS[1], linewidth=1.0, linestyle=DASHES[k], zorder=2)
         ax.annotate(rf"$\pi_\tau$, tau = {text(tau)}", (topics[0], pi), xytext=(0, 2), textcoords="offset points", ha="left", fontsize=7)
-    ax.set_ylim(0, max(1.15 * float(rate.max()), 0.6))
-    ax.set_title("true pass rate of the average skill", loc="left")
+    ax.set_ylim(0, min(1.0, max([float(rate.max()), *((1.0 - t) / 2.0 for t in taus)]) + 0.08))
+    ax.set_title("observed pass rate of the average skill", loc="left", fontsize=8.5)
     ax.set_xlabel("topics that have a skill, one each")
     ax.grid(True)
     style.plain_ticks(ax, 6)
@@ -162,7 +169,7 @@ def _legend(parts: list[xarray.Dataset], start: str, taus: list[float]) -> list[
     ]
     return [
         *lines,
-        *(Line2D([], [], color=style.INK, linestyle=DASHES[k], label=f"tau = {text(t)}") for k, t in enumerate(taus[: len(DASHES)])),
+        *(Line2D([], [], color=style.INK, linestyle=DASHES[k], label=f"tau = {text(t)}") for k, t in enumerate(taus)),
     ]
 
 
@@ -172,7 +179,7 @@ def apart(data: xarray.Dataset, x: str, start: str) -> list[float]:
     return [float(n) for n, narrow, broad in zip(data[x].values, *ends, strict=True) if narrow < broad / 2]
 
 
-def _caption(data: xarray.Dataset, x: str, start: str, tau: str | None, world: World | None) -> str:
+def _caption(data: xarray.Dataset, x: str, start: str, tau: str | None, seen: np.ndarray | None) -> str:
     words = []
     for part in each(data, tau, len(DASHES)):
         far = apart(part, x, start)
@@ -184,11 +191,10 @@ def _caption(data: xarray.Dataset, x: str, start: str, tau: str | None, world: W
             words.append(f"{span}{at}: the start decides (at {i:g}: {narrow:.1f} skills left against {broad:.1f}).")
     words = words or ["The start makes no difference: one stable state."]
     words.append("Lines: ±1.96 standard errors. Dotted: settings of the papers.")
-    if world:
-        rate = shown_rate(world)
-        pi = (1.0 - float(each(data, tau, 1)[0][tau].item() if tau else parameter(data, TAU))) / 2.0
-        enough = np.flatnonzero(rate > pi)
-        if enough.size:
-            few = f"Right, over all trials routed to it: while fewer than {enough[0] + 1} topics have a skill"
-            words.append(f"{few}, it passes too rarely to stay, since most of its trials are of other topics.")
+    if seen is not None:
+        for part in each(data, tau, len(DASHES)):
+            value = float(part[tau]) if tau else float(parameter(data, TAU))
+            enough = np.flatnonzero(seen > (1.0 - value) / 2.0)
+            when = f"while fewer than {enough[0] + 1} topics have a skill" if enough.size else "however many topics have a skill"
+            words.append(f"Right, tau = {text(value)}: {when}, the average one passes too rarely to stay.")
     return " ".join(words)

@@ -60,7 +60,7 @@ def legend(lines: Sequence[tuple[str, str]], data: xarray.Dataset, *, bars: bool
     handles = [Line2D([], [], color=colour, marker="o", markersize=3.5, label=name) for name, colour in lines]
     handles.append(_mark("D", 5, "reported", markerfacecolor="white", markeredgecolor=style.GREY, markeredgewidth=1.3))
     if bars:
-        handles.append(_mark("|", 9, "95 % of three-seed means", markeredgecolor=style.GREY))
+        handles.append(_mark("|", 9, "±1.96 errors of three seeds", markeredgecolor=style.GREY))
     if pi and (value := pi_tau(data)) is not None:
         handles.append(Line2D([], [], label=rf"$\pi_\tau$ = {value:g}", **PI))
     return handles
@@ -94,7 +94,7 @@ def line_legend() -> list[Line2D]:
     """Return the handles of what :func:`line` draws."""
     return [
         Line2D([], [], marker="o", linestyle="none", markersize=3.5, color=style.COLOURS[0], label="simulated mean"),
-        Line2D([], [], color=style.COLOURS[5], linewidth=3.5, label="where 95 % of means of three seeds fall"),
+        Line2D([], [], color=style.COLOURS[5], linewidth=3.5, label="mean ± 1.96 standard errors of three seeds"),
         Line2D([], [], marker="D", linestyle="none", markersize=3.5, color=style.COLOURS[2], label="reported, within 2 standard errors"),
         Line2D([], [], marker="D", linestyle="none", markersize=3.5, color=style.COLOURS[1], label="farther: how many"),
     ]

@@ -81,10 +81,13 @@ def table(data: xarray.Dataset) -> str:
     """Return BC's table in numbers, a section per world, as Markdown whose columns also stand under each other as plain text."""
     found, shown = compared(data), rows(data)
     beyond = sum(not agrees(z) for _, z in found.values())
-    words = (
+    words: tuple[str, ...] = (
         f"{summary([z for _, z in found.values()])}; {beyond} do not.",
+        "A range reported for four rates of noise counts four times.",
         "The worlds were fitted to these very values: agreement is how well they can be met, not a test.",
     )
+    if not found:
+        words = ("BC reports nothing of this: its controller is that of policy=bc, its subsets have worlds of their names.",)
     notes = (
         "A line per condition: mean ± standard deviation of one run (Δ clean: of the difference of two runs, each with tasks of its own).",
         "Below it, what BC reports, and how many standard errors of a mean of three such runs it lies above (+) or below (-) the mean:",
@@ -153,6 +156,8 @@ def draw(data: xarray.Dataset) -> Figure:
 
 
 def _caption(off: list[float]) -> str:
+    if not off:
+        return "BC reports nothing of this: its controller is that of policy=bc, its subsets have worlds of their names."
     words = f"""
         {summary(off)} (Δ clean: of a difference). Each seed draws its own tasks here; on common tasks evals scatter less.
         A reported range is drawn from end to end. The worlds are fits to these very values, not an independent test of them.

@@ -65,7 +65,8 @@ def table(data: xarray.Dataset) -> str:
         "Below it, what RT reports, and how many standard errors of a mean of three such runs it lies above (+) or below (-) the mean:",
         f"✓ within {AGREES:g}, ✗ farther. An error counts as 0.1 skills, or 0.01 of an eval, at least; inside a reported range it is 0.",
         "Gain: last window less first. Peak: the best of all sampled evals, so high even where nothing is injected (A1).",
-        "Trials then: of a skill when retired; RT reports a median.",
+        "No skill: RT reports 0.258 at round 0; here the eval falls below that before it rises, and the gain contains the dip.",
+        "Trials then: of a skill when retired; RT reports a median, and that and the skills written of one run.",
         "",
         f"{plain(settings(data))}.",
     )
@@ -125,6 +126,7 @@ def draw(data: xarray.Dataset) -> Figure:
 
 def _caption(data: xarray.Dataset, off: list[float]) -> str:
     words = [f"{summary(off)}. Each seed draws its own tasks here; RT's share theirs and scatter less. A bound is drawn to its end."]
+    words.append("The table (ratchet.md) has three columns more.")
     words.append(f"Dashed: no skill, {float(data['floor_eval'].mean()):.3f}.")
     names = {str(name) for name in data[AXIS].values}
     if "A1 withheld" in names:

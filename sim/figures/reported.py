@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sim.figures import axes
+from sim.model import to_mapping
 
 if TYPE_CHECKING:
     import xarray
@@ -26,6 +27,7 @@ EVALS: Final = ("tail_sampled", "delta_clean", "rolling_gain", "tail_eval", "pea
 SMALLEST: Final = {**dict.fromkeys(EVALS, 0.01), "divergence": 0.005}  # errors of what was read off a table; else 0.1
 FITTED: Final = "fitted_"  # begins the names of worlds that python -m sim.calibrate writes
 NO_SKILL: Final = "no_skill"
+CLEAN_SD: Final = "clean_tail_sampled_sd"
 DEFAULT: Final = "default"  # RT's run with nothing changed
 CHANNELS: Final = {  # BC's reward channels, named as a targets file does: rho_fp and rho_pf
     "clean": (0.0, 0.0),
@@ -42,6 +44,7 @@ CHANNELS: Final = {  # BC's reward channels, named as a targets file does: rho_f
 Ends = tuple[float, float]  # of a reported range, which may be a point
 
 MAIN, BAND, HARD, CODE = "report_main_71", "report_band_58", "report_hard_133", "mbpp_hard100"
+RT: Final = "mbpp_100"
 _BIAS = ("clean", "bias:0.2", "bias:0.45", "bias:0.7")
 _NOISE = ("noise:0.1", "noise:0.2", "noise:0.3", "noise:0.4")
 NEEDS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {  # worlds and channels of BC's figures, by our name for them
@@ -113,10 +116,14 @@ def has_table(data: xarray.Dataset) -> bool:
 
 
 def has_ablations(data: xarray.Dataset) -> bool:
-    """Whether a result has RT's run and at least one of its ablations, by name, and sampled evals."""
+    """Whether a result has RT's run, in a world that stands for its tasks, at least one of its ablations, by name, and sampled evals."""
     if "condition" not in axes.named(data):
         return False
     there = {str(name) for name in data["condition"].values}
+    if not is_run_as(data, "rt", ("rounds", "window")) or any(axes.parameter(data, path) != 0 for path in (axes.FP, axes.PF)):
+        return False
+    if {world.removeprefix(FITTED) for world in worlds(data)} != {RT}:
+        return False
     known = {name for name, _ in ablations()} - {DEFAULT}
     return DEFAULT in there and bool(there & known) and is_sampled(data)
 
@@ -137,7 +144,10 @@ def of_world(data: xarray.Dataset, *names: str) -> xarray.Dataset:
 def cell(data: xarray.Dataset, world: str, name: str) -> xarray.Dataset:
     """Return the cell of a world and a channel."""
     part = data.sel(world=world_of(data, world)) if "world" in data.dims else data
-    return part.sel(condition=channels(data)[name])
+    found = part.sel(condition=channels(data)[name])
+    if "clean" in channels(data) and "tail_sampled_sd" in part:  # of the loop it is compared with
+        found = found.assign({CLEAN_SD: part["tail_sampled_sd"].sel(condition=channels(data)["clean"]).drop_vars("condition")})
+    return found
 
 
 def along(data: xarray.Dataset, kind: str, end: bool = False) -> dict[str, float]:
@@ -207,10 +217,18 @@ def reported() -> dict[tuple[str, str, str], Ends]:
     return found
 
 
+def is_run_as(data: xarray.Dataset, policy: str, paths: Sequence[str]) -> bool:
+    """Whether a result was run under a paper's controller, as far as these parameters go."""
+    from sim.free import presets
+
+    wanted = to_mapping(presets(policy)[1])
+    return all(axes.parameter(data, f"policy.{path}") == wanted[path] for path in paths)
+
+
 def run_sd(part: xarray.Dataset, variable: str) -> float:
     """Return the standard deviation of one run's value; for delta_clean of the difference of two independent runs' sampled evals."""
     if variable == "delta_clean":
-        return float(np.sqrt(2.0) * part["tail_sampled_sd"])
+        return float(np.hypot(part["tail_sampled_sd"], part[CLEAN_SD]))
     if variable == "retire_trials":  # a ratio of sums: what is known is the error of the mean
         return float(np.sqrt(part["runs"]) * part[f"{variable}_se"])
     return float(part[f"{variable}_sd"])
@@ -235,7 +253,7 @@ def agrees(z: float) -> bool:
 def compare(part: xarray.Dataset, key: tuple[str, str, str]) -> tuple[Ends, float] | None:
     """Return what is reported of a cell, by world, channel and variable, and how far it is away; None if nothing is."""
     ends = reported().get((subset(key[0]), *key[1:]))
-    if ends is None:
+    if ends is None or not is_run_as(part, "bc", ("tau", "n_min", "cap", "rounds", "window")):
         return None
     return ends, distance(float(part[key[2]]), three_seed_error(part, key[2]), ends, key[2])
 

@@ -88,7 +88,7 @@ def draw(data: xarray.Dataset) -> Figure:
         2.85,
         f"{data.attrs.get('sweep', 'result')}: what a judge makes of a skill's pass rate",
         settings(data),
-        _caption(channels, data.sizes[axis]),
+        _caption(channels, data.sizes[axis], min(RUNS, int(data["runs"].min()))),
         xlabel="true pass rate on the tasks routed to the skill",
         legend=_legend(),
     )
@@ -202,8 +202,8 @@ def _legend() -> list[Any]:
     ]
 
 
-def _caption(channels: list[Judged], everything: int) -> str:
-    words = [f"Skills of the first {RUNS} runs of each channel, played again: one point per stay on the shelf."]
+def _caption(channels: list[Judged], everything: int, runs: int) -> str:
+    words = [f"Skills of the first {runs} runs of each channel, played again: one point per stay on the shelf."]
     words.append("Bands: 95 % of the observed rates at n_min trials, given the true passes among them.")
     words.append("Dashed: the threshold; below it (shaded) skills with n_min trials are retired.")
     if len(channels) < everything:
