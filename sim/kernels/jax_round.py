@@ -1,0 +1,358 @@
+"""The stages of one round of one run and cell, as JAX array code; :mod:`sim.kernels.jax_kernel` maps them over runs and cells.
+
+Each stage has its twin in :mod:`sim.reference`. What is arranged differently, and why:
+
+- No stage branches or changes length: a cell is padded to the largest of its call, and masks say what is there.
+- All trials of a round see the same shelf, so they are vectors over tasks. Counting them compares every task with every
+  slot (or topic) and adds: vector units do that faster than they scatter.
+- A skill is one word that sorts by topic, then birth. Within a round skills that leave are holes and skills that come stand
+  behind the others; :func:`tidy` sorts once per round, and picking a skill is arithmetic again.
+- Levers 1 and 2 compare fractions as whole numbers: :func:`chat_key` turns net / n into a number of as many bits as it takes.
+- Only what can pass 2^32 has 64 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sim import rng
+from sim.tables import DIFFICULTY_BITS, EFFECT_BINS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, POOL_ONE, ROWS
+
+I32, U32, I64, U64 = jnp.int32, jnp.uint32, jnp.int64, jnp.uint64
+LOW16 = np.uint32(0xFFFF)
+NOBODY = np.uint32(0xFFFFFFFF)  # an empty slot: sorts behind every skill
+
+# A skill: topic | birth number | sign of its effect, plus 1 | effect row. The limits of sim.tables keep births below 2^16.
+TOPIC_AT, BORN_AT, SIGN_AT = 26, 10, 8
+
+
+class Sizes(NamedTuple):
+    """What the compiled code depends on: the largest of each size among the cells, padded, and what any cell does."""
+
+    n_train: int
+    n_eval: int
+    topics: int
+    slots: int  # cap and per_round, together
+    per_round: int
+    rounds: int
+    max_trials: int  # of one skill
+    start: bool  # whether any shelf starts with skills
+    sampled: bool
+    rollback: bool
+    spread: bool
+    ragged: bool  # whether cells differ in rounds
+
+
+class Words(NamedTuple):
+    """The random words of one round of one run; uint32."""
+
+    route: jax.Array
+    pick: jax.Array
+    outcome: jax.Array
+    flip: jax.Array
+    cover: jax.Array
+    spurious: jax.Array
+    effect: jax.Array
+    eval_route: jax.Array | None
+    eval_pick: jax.Array | None
+    eval_outcome: jax.Array | None
+
+
+class Tasks(NamedTuple):
+    """The tasks of one run, as one cell sees them."""
+
+    topic: jax.Array  # uint32 (n_train,)
+    bin: jax.Array  # uint32 (n_train,)
+    flip_fail: jax.Array  # uint32 (n_train,) or ()
+    flip_pass: jax.Array
+    eval_topic: jax.Array  # uint32 (n_eval,): NOBODY beyond the cell's own
+    eval_bin: jax.Array  # uint32 (n_eval,)
+    none_sum: jax.Array  # int64 (topics,): eval pass rates of a topic with no skill
+    off_gain: jax.Array  # int64 (topics,): what an off-topic skill adds to that
+
+
+class Shelf(NamedTuple):
+    """The skills of one run and cell. ``by_topic`` and ``size`` describe it whenever it is tidy."""
+
+    skill: jax.Array  # uint32 (slots,)
+    n: jax.Array  # int32 (slots,)
+    net: jax.Array  # int32 (slots,)
+    rates: jax.Array  # uint32 (slots,): summed pass rates of its topic's eval tasks under this skill
+    by_topic: jax.Array  # uint32 (topics,): count << 16 | first
+    size: jax.Array  # uint32 ()
+
+
+def look_up(table: jax.Array, index: jax.Array) -> jax.Array:
+    """Return entries of a flat table; the index must be inside."""
+    return table.at[index.astype(I32)].get(mode="promise_in_bounds")
+
+
+def total(values: jax.Array, kind: Any = None) -> jax.Array:
+    """Return a sum over the last axis that keeps its type: JAX would widen it."""
+    return jnp.sum(values, axis=-1, dtype=kind or values.dtype)
+
+
+def count(values: jax.Array, index: jax.Array, size: int) -> jax.Array:
+    """Return ``values`` added up by index, shape (size,). What has a larger index is not counted."""
+    here = index[None, :] == jnp.arange(size, dtype=index.dtype)[:, None]
+    return total(jnp.where(here, values[None, :], jnp.zeros((), values.dtype)))
+
+
+def topic_of(skill: jax.Array) -> jax.Array:
+    return skill >> TOPIC_AT
+
+
+def row_of(skill: jax.Array) -> jax.Array:
+    return skill & np.uint32(0xFF)
+
+
+def born_of(skill: jax.Array) -> jax.Array:
+    return (skill >> BORN_AT) & LOW16
+
+
+# ---------------------------------------------------------------- random words
+
+
+def threefry(key0: jax.Array, key1: jax.Array, counter0: jax.Array, counter1: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """:func:`sim.rng.threefry` on arrays."""
+    keys = (key0, key1, key0 ^ key1 ^ np.uint32(rng.PARITY))
+    x, y = counter0 + key0, counter1 + key1
+    for group in range(5):
+        for rotation in rng.ROTATIONS[4 * (group % 2) : 4 * (group % 2) + 4]:
+            x = x + y
+            y = (y << rotation | y >> (32 - rotation)) ^ x
+        x = x + keys[(group + 1) % 3]
+        y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def draw(key: tuple[jax.Array, jax.Array], round_: jax.Array, purpose: int, n: int) -> tuple[jax.Array, jax.Array]:
+    """Return the words of one purpose, indices 0 to n - 1."""
+    counter = np.uint32(purpose << rng.INDEX_BITS) | jnp.arange(n, dtype=U32)
+    return threefry(*key, counter, round_.astype(U32))
+
+
+def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> Words:
+    """Draw the words of a round. The barrier keeps the compiler from drawing them again for every cell."""
+    route, pick = draw(key, t, rng.ROUTE, sizes.n_train)
+    outcome, flip = draw(key, t, rng.OUTCOME, sizes.n_train)
+    cover = jnp.stack(draw(key, t, rng.COVER, (sizes.topics + 1) // 2), axis=-1).reshape(-1)[: sizes.topics]
+    spurious, effect = draw(key, t, rng.SYNTH, sizes.per_round)
+    eval_route = eval_pick = eval_outcome = None
+    if sizes.sampled:
+        eval_route, eval_pick = draw(key, t, rng.EVAL_ROUTE, sizes.n_eval)
+        eval_outcome, _ = draw(key, t, rng.EVAL_OUTCOME, sizes.n_eval)
+    words = Words(route, pick, outcome, flip, cover, spurious, effect, eval_route, eval_pick, eval_outcome)
+    return jax.lax.optimization_barrier(words)
+
+
+# ---------------------------------------------------------------- trials
+
+
+def route(cell: Any, topic: jax.Array, word: jax.Array, pick_word: jax.Array, shelf: Shelf, tables: Any) -> tuple[jax.Array, ...]:
+    """Return (an on-topic skill?, any skill?, its slot) for every task. Selects instead of branches."""
+    by_topic = look_up(shelf.by_topic, topic)
+    first, own = by_topic & LOW16, by_topic >> 16
+    off, has = shelf.size - own, own != 0
+    on = has & (word < cell.recall)
+    hit = word < look_up(tables.route_any, (cell.route_table * 2 + has) * tables.route_width + off.astype(I32))
+    pick = ((pick_word & LOW16) * jnp.where(on, own, off)) >> 16
+    before = pick < first  # an off-topic skill of an earlier topic; later ones lie behind this topic's own
+    slot = pick + jnp.where(on, first, jnp.where(before, U32(0), own))
+    return on, hit, slot
+
+
+def solve(cell: Any, on: jax.Array, hit: jax.Array, slot: jax.Array, bin_: jax.Array, shelf: Shelf, tables: Any) -> jax.Array:
+    """Return the threshold of a true pass for every task."""
+    skill = look_up(shelf.skill, jnp.where(on, slot, U32(0)))
+    row = jnp.where(on, row_of(skill), jnp.where(hit, U32(OFF_TOPIC), U32(NO_SKILL)))
+    return look_up(tables.passes, pass_index(cell.pass_table, row, bin_))
+
+
+def pass_index(kind: jax.Array, row: jax.Array, bin_: jax.Array) -> jax.Array:
+    return kind.astype(U32) * np.uint32(ROWS << DIFFICULTY_BITS) + (row << DIFFICULTY_BITS | bin_)
+
+
+def attempt(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, sizes: Sizes) -> tuple[jax.Array, ...]:
+    """Play the train tasks. Return per task (slot, observed pass << 16 | 1) and (topic it is booked on, flip << 16 | 1).
+
+    What is not to be counted has the slot, or the topic, NOBODY.
+    """
+    there = jnp.arange(sizes.n_train, dtype=I32) < cell.n_train
+    on, hit, slot = route(cell, tasks.topic, words.route, words.pick, shelf, tables)
+    passed = words.outcome < solve(cell, on, hit, slot, tasks.bin, shelf, tables)
+    flipped = words.flip < jnp.where(passed, tasks.flip_pass, tasks.flip_fail)
+    failed = passed == flipped
+    any_topic = ((words.route & LOW16) * cell.topics.astype(U32)) >> 16
+    label = jnp.where((words.pick >> 16).astype(I32) < cell.mislabel, any_topic, tasks.topic)
+    trial = jnp.where(failed, U32(1), U32(1 << 16 | 1))
+    flip = jnp.where(flipped, U32(1 << 16 | 1), U32(1))
+    hidden = total((flipped & ~failed & there).astype(I32))
+    return jnp.where(hit & there, slot, NOBODY), trial, jnp.where(failed & there, label, NOBODY), flip, hidden
+
+
+def credit(shelf: Shelf, counts: jax.Array) -> Shelf:
+    """Add a round's counts, observed passes << 16 | trials, to the evidence of the skills."""
+    trials = (counts & LOW16).astype(I32)
+    return shelf._replace(n=shelf.n + trials, net=shelf.net + 2 * (counts >> 16).astype(I32) - trials)
+
+
+def keep(pool: jax.Array, memory: jax.Array) -> jax.Array:
+    """Return the share ``memory`` (16 bits) of a pool, in 32-bit arithmetic."""
+    share = memory.astype(U32)
+    return (pool >> 16) * share + (((pool & LOW16) * share) >> 16)
+
+
+# ---------------------------------------------------------------- the shelf
+
+
+def vacate(shelf: Shelf, gone: jax.Array) -> Shelf:
+    """Make holes of these slots."""
+    zero = I32(0)
+    return shelf._replace(skill=jnp.where(gone, NOBODY, shelf.skill), n=jnp.where(gone, zero, shelf.n), net=jnp.where(gone, zero, shelf.net))
+
+
+def tidy(shelf: Shelf, sizes: Sizes) -> Shelf:
+    """Sort the skills by topic, then birth, and close the holes: every skill moves to the number of skills before it."""
+    skill = shelf.skill
+    place = jnp.where(skill == NOBODY, NOBODY, total((skill[None, :] < skill[:, None]).astype(U32)))
+    moved = place[None, :] == jnp.arange(sizes.slots, dtype=U32)[:, None]
+
+    def move(values: jax.Array) -> jax.Array:
+        return total(jnp.where(moved, values[None, :], jnp.zeros((), values.dtype)))
+
+    skill = ~move(~skill)
+    before = total((skill[None, :] < (jnp.arange(sizes.topics + 1, dtype=U32) << TOPIC_AT)[:, None]).astype(U32))
+    by_topic = (before[1:] - before[:-1]) << 16 | before[:-1]
+    return Shelf(skill, move(shelf.n), move(shelf.net), move(shelf.rates), by_topic, before[-1])
+
+
+def retire(cell: Any, shelf: Shelf, tables: Any) -> tuple[Shelf, jax.Array, jax.Array, jax.Array]:
+    """Lever 1. Return the shelf with holes, how many skills left, their trials, how many of them had a positive effect."""
+    gone = (shelf.skill != NOBODY) & (shelf.net <= look_up(tables.retire, cell.retire_at + shelf.n))
+    positive = ((shelf.skill >> SIGN_AT) & np.uint32(3)) == 2
+    counts = total(gone.astype(I32)), total(jnp.where(gone, shelf.n, I32(0)), I64), total((gone & positive).astype(I32))
+    return (vacate(shelf, gone), *counts)
+
+
+def chat_key(n: jax.Array, net: jax.Array, max_trials: int) -> tuple[jax.Array, int]:
+    """Return a whole number per skill that orders them as chat = net / n does, equal for equal fractions; and that of chat 0.
+
+    Two different fractions with denominators below 2^b are at least 2^-2b apart, so (1 + chat) 2^(2b) rounded down tells
+    them apart. It is divided out in two steps of b bits.
+    """
+    b = max_trials.bit_length()
+    kind = U32 if 2 * b + 1 < 32 else U64
+    tried = jnp.maximum(n, 1).astype(kind)
+    share = jnp.where(n == 0, 1, n + net).astype(kind) << b
+    high = share // tried
+    low = ((share - high * tried) << b) // tried
+    return (high << b) + low, 1 << 2 * b
+
+
+def new_skill(topic: jax.Array, born: jax.Array, row: jax.Array, sign: jax.Array) -> jax.Array:
+    return topic.astype(U32) << TOPIC_AT | born.astype(U32) << BORN_AT | (sign + 1).astype(U32) << SIGN_AT | row.astype(U32)
+
+
+def rates_of(cell: Any, topic: jax.Array, row: jax.Array, tasks: Tasks, tables: Any) -> jax.Array:
+    """Return the summed pass rates of a topic's eval tasks under one row: below 2^32, since 4096 of 20 bits are."""
+    rates = look_up(tables.passes, pass_index(cell.pass_table, row, tasks.eval_bin)) >> (32 - EVAL_BITS)
+    return total(jnp.where(tasks.eval_topic == topic, rates, U32(0)))
+
+
+def synthesise(
+    cell: Any, may: jax.Array, tasks: Tasks, words: Words, state: Any, shelf: Shelf, tables: Any, sizes: Sizes
+) -> tuple[Any, Shelf, jax.Array, jax.Array]:
+    """Write skills for the largest unbarred pools; lever 2 makes room. Return state, shelf with holes, written, evicted."""
+    topics, slots = jnp.arange(sizes.topics, dtype=U32), jnp.arange(sizes.slots, dtype=I32)
+    covered = jnp.any((topic_of(shelf.skill)[None, :] == topics[:, None]) & (shelf.skill != NOBODY)[None, :], axis=-1)
+    cluster = jnp.where(covered & (words.cover < cell.cover_guard), U32(0), state.pool)
+    key, chat_zero = chat_key(shelf.n, shelf.net, sizes.max_trials)
+    worst_of_all = jnp.iinfo(key.dtype).max
+    key = jnp.where(shelf.skill == NOBODY, jnp.array(worst_of_all, key.dtype), key)
+
+    def write(w: jax.Array, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        cluster, key, shelf, size, pool, phantom, births, written, evicted = carry
+        failures = jnp.max(cluster)
+        topic = jnp.min(jnp.where(cluster == failures, topics, NOBODY))
+        go = may & (w < cell.per_round) & (failures.astype(I32) >= cell.min_pool)
+        full = go & (size.astype(I32) == cell.cap)
+        weakest = key == jnp.min(key)
+        oldest = jnp.min(jnp.where(weakest, shelf.skill << (32 - TOPIC_AT), NOBODY))
+        out = full & weakest & (shelf.skill << (32 - TOPIC_AT) == oldest)
+
+        here = topics == topic
+        spent = go & here
+        phantoms = total(jnp.where(here, phantom, U32(0)))
+        chance = (words.spurious[w] >> 16).astype(U64) * failures.astype(U64)
+        spurious = chance < cell.phantom_cost.astype(U64) * phantoms.astype(U64)
+        row = (words.effect[w] >> (32 - EFFECT_BITS)) + jnp.where(spurious, U32(EFFECT_BINS), U32(0))
+        sign = look_up(tables.signs, cell.pass_table.astype(U32) * np.uint32(ROWS) + row)
+        put = go & (slots == sizes.slots - sizes.per_round + w)
+        shelf = vacate(shelf, out)
+        shelf = shelf._replace(
+            skill=jnp.where(put, new_skill(topic, births, row, sign), shelf.skill),
+            rates=jnp.where(put, rates_of(cell, topic, row, tasks, tables), shelf.rates),
+        )
+        key = jnp.where(put, jnp.array(chat_zero, key.dtype), jnp.where(out, jnp.array(worst_of_all, key.dtype), key))
+        one, gone = go.astype(I32), full.astype(I32)
+        return (
+            jnp.where(spent, U32(0), cluster), key, shelf, size + (one - gone).astype(U32),
+            jnp.where(spent, U32(0), pool), jnp.where(spent, U32(0), phantom), births + one, written + one, evicted + gone,
+        )  # fmt: skip
+
+    size = total((shelf.skill != NOBODY).astype(U32))
+    carry = (cluster, key, shelf, size, state.pool, state.phantom, state.births, I32(0), I32(0))
+    if sizes.per_round:
+        carry = jax.lax.fori_loop(0, sizes.per_round, write, carry, unroll=sizes.per_round <= 4)
+    _, _, shelf, _, pool, phantom, births, written, evicted = carry
+    return state._replace(pool=pool, phantom=phantom, births=births), shelf, written, evicted
+
+
+def evaluate(cell: Any, shelf: Shelf, tasks: Tasks, tables: Any, sizes: Sizes) -> jax.Array:
+    """Return the expected pass rate of a tidy shelf in 2^-20."""
+    own = shelf.by_topic >> 16
+    has = own != 0
+    kind = U32 if sizes.n_eval * sizes.slots < 2 ** (32 - EVAL_BITS) else U64
+    on_sum = count(shelf.rates.astype(kind), topic_of(shelf.skill), sizes.topics).astype(I64)
+    on_weight = jnp.where(has, cell.recall_weight, I64(0))
+    at = (cell.route_table * 2 + has) * tables.route_width + (shelf.size - own).astype(I32)
+    off_weight = look_up(tables.off_weight, at).astype(I64)
+    by_topic = on_weight * on_sum // jnp.maximum(own, 1).astype(I64)
+    by_topic += off_weight * tasks.off_gain + (np.int64(1 << EVAL_BITS) - on_weight) * tasks.none_sum
+    return (total(by_topic) // (cell.n_eval.astype(I64) << EVAL_BITS)).astype(I32)
+
+
+def sample_eval(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, sizes: Sizes) -> jax.Array:
+    """Return how many eval tasks pass in one attempt each."""
+    there = tasks.eval_topic != NOBODY
+    topic = jnp.where(there, tasks.eval_topic, U32(0))
+    on, hit, slot = route(cell, topic, words.eval_route, words.eval_pick, shelf, tables)
+    passed = words.eval_outcome < solve(cell, on, hit, slot, tasks.eval_bin, shelf, tables)
+    return jnp.where(cell.sampled != 0, total((passed & there).astype(I32)), I32(0))
+
+
+def roll_back(cell: Any, sampled: jax.Array, state: Any, shelf: Shelf) -> tuple[Any, Shelf, jax.Array, jax.Array, jax.Array]:
+    """Note the best shelf; after ``patience`` flags in a row restore it. Return state, shelf, rolled back?, put back, dropped."""
+    rolls = cell.rollback != 0
+    better = sampled > state.best
+    best = jnp.where(better, sampled, state.best)
+    kept = jax.tree.map(lambda new, old: jnp.where(better, new, old), shelf, state.best_shelf)
+    flags = jnp.where(best - sampled > cell.fall, state.flags + 1, I32(0))
+    restore = rolls & (flags == cell.patience)
+    both = (shelf.skill[None, :] == kept.skill[:, None]) & (shelf.skill != NOBODY)
+    shared = jnp.sum(both, dtype=I32)
+    put_back, dropped = (jnp.where(restore, s.size.astype(I32) - shared, I32(0)) for s in (kept, shelf))
+    shelf = jax.tree.map(lambda old, new: jnp.where(restore, old, new), kept, shelf)
+    state = state._replace(best=best, best_shelf=kept, flags=jnp.where(restore, I32(0), flags))
+    return state, shelf, restore.astype(I32), put_back, dropped
+
+
+def forget(cell: Any, state: Any, failures: jax.Array) -> Any:
+    """Let the pools fade, and add a round's failures, phantoms << 16 | all."""
+    pool = keep(state.pool, cell.memory) + (failures & LOW16) * np.uint32(POOL_ONE)
+    return state._replace(pool=pool, phantom=keep(state.phantom, cell.memory) + (failures >> 16) * np.uint32(POOL_ONE))
