@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec as Spec
 
 from sim import rng
 from sim.kernels import jax_round as stages
-from sim.kernels.jax_round import BORN_AT, I32, I64, NOBODY, SIGN_AT, TOPIC_AT, U32, Shelf, Sizes, Tasks, count, look_up, total
+from sim.kernels.jax_round import I32, I64, NOBODY, SIGN_AT, U32, U64, Shelf, Sizes, Tasks, count, look_up, total
 from sim.sums import Layout
 from sim.tables import CELL_DTYPE, DIFFICULTY_BITS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, RATE_BITS, Tables
 from sim.variables import HISTOGRAM_BINS, METRIC, METRICS, SERIES
@@ -82,7 +82,7 @@ def lay_out_tasks(key: tuple[jax.Array, jax.Array], cells: Any, tables: Flat, si
 
     train_topic, train_bin, eval_bin = topics(topic_word), bin_word >> (32 - DIFFICULTY_BITS), eval_bin >> (32 - DIFFICULTY_BITS)
     there = jnp.arange(sizes.n_eval, dtype=I32) < tables.n_eval[:, None]
-    eval_topic = jnp.where(there, topics(eval_word), NOBODY)
+    eval_topic = jnp.where(there, topics(eval_word), U32(sizes.topics))
 
     def sums(task_table: jax.Array, pass_table: jax.Array) -> tuple[jax.Array, jax.Array]:
         bare, off = (
@@ -128,15 +128,18 @@ def seen_by(cell: Any, tasks: Tasks) -> Tasks:
 def start(cell: Any, tasks: Tasks, effect: jax.Array | None, tables: Flat, sizes: Sizes) -> State:
     """Empty pools, empty shelf; note the eval with no skill, then put what there is at the start on the shelf."""
     zero, slots, pool = I32(0), jnp.zeros(sizes.slots, I32), jnp.zeros(sizes.topics, U32)
-    shelf = Shelf(jnp.full(sizes.slots, NOBODY), slots, slots, slots.astype(U32), pool, U32(0))
+    shelf = Shelf(jnp.full(sizes.slots, NOBODY), slots, slots, slots.astype(U32), pool.astype(U64), pool, zero)
     record = dict.fromkeys(COUNTED, zero) | {"retire_trials": I64(0), "floor_eval": stages.evaluate(cell, shelf, tasks, tables, sizes)}
     if effect is not None:
         born = jnp.arange(sizes.slots, dtype=I32)
         topic, row = (born % cell.topics).astype(U32), effect >> (32 - EFFECT_BITS)
         sign = look_up(tables.signs, cell.pass_table * stages.ROWS + row.astype(I32))
-        skills = jnp.where(born < cell.start, stages.new_skill(topic, born, row, sign), NOBODY)
+        there = born < cell.start
+        skills = jnp.where(there, stages.new_skill(topic, born, row, sign), NOBODY)
         rates = jax.vmap(lambda k, r: stages.rates_of(cell, k, r, tasks, tables))(topic, row)
-        shelf = stages.tidy(shelf._replace(skill=skills, rates=rates), sizes)
+        own = count(stages.packed(there, rates), jnp.where(there, topic, U32(sizes.topics)), sizes.topics)
+        place = jnp.where(there, total((skills[None, :] < skills[:, None]).astype(U32)), U32(sizes.slots))
+        shelf = stages.arrange(shelf._replace(skill=skills, rates=rates, own=own, size=cell.start), place, sizes)
     best = (I32(-1), shelf, zero) if sizes.rollback else (None, None, None)
     return State(shelf, cell.start, pool, pool, *best, record)
 
@@ -171,7 +174,7 @@ def play_round(t: jax.Array, cell: Any, words: Any, tasks: Tasks, state: State, 
     record = r | {name: r[name] + value for name, value in new.items()}
     record |= {"peak_eval": jnp.maximum(r["peak_eval"], now), "peak_sampled": jnp.maximum(r["peak_sampled"], sampled)}
     state = state._replace(shelf=shelf, record=record)
-    series = jnp.stack([now, shelf.size.astype(I32), retired, evicted, written, new["observed_failures"]])
+    series = jnp.stack([now, shelf.size, retired, evicted, written, new["observed_failures"]])
     if sizes.ragged:
         on = t < cell.rounds
         state = jax.tree.map(lambda after, old: jnp.where(on, after, old), state, before)

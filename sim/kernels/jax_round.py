@@ -28,6 +28,7 @@ NOBODY = np.uint32(0xFFFFFFFF)  # an empty slot: sorts behind every skill
 
 # A skill: topic | birth number | sign of its effect, plus 1 | effect row. The limits of sim.tables keep births below 2^16.
 TOPIC_AT, BORN_AT, SIGN_AT = 26, 10, 8
+OWN_AT = 40  # where the number of a topic's skills stands above the sum of their rates, at most 128 of 2^32
 
 
 class Sizes(NamedTuple):
@@ -69,7 +70,7 @@ class Tasks(NamedTuple):
     bin: jax.Array  # uint32 (n_train,)
     flip_fail: jax.Array  # uint32 (n_train,) or ()
     flip_pass: jax.Array
-    eval_topic: jax.Array  # uint32 (n_eval,): NOBODY beyond the cell's own
+    eval_topic: jax.Array  # uint32 (n_eval,): one past the last topic beyond the cell's own tasks
     eval_bin: jax.Array  # uint32 (n_eval,)
     none_sum: jax.Array  # int64 (topics,): eval pass rates of a topic with no skill
     off_gain: jax.Array  # int64 (topics,): what an off-topic skill adds to that
@@ -82,8 +83,9 @@ class Shelf(NamedTuple):
     n: jax.Array  # int32 (slots,)
     net: jax.Array  # int32 (slots,)
     rates: jax.Array  # uint32 (slots,): summed pass rates of its topic's eval tasks under this skill
-    by_topic: jax.Array  # uint32 (topics,): count << 16 | first
-    size: jax.Array  # uint32 ()
+    own: jax.Array  # uint64 (topics,): number of skills << 40 | sum of their rates
+    by_topic: jax.Array  # uint32 (topics,): number << 16 | first slot
+    size: jax.Array  # int32 ()
 
 
 def look_up(table: jax.Array, index: jax.Array) -> jax.Array:
@@ -97,9 +99,8 @@ def total(values: jax.Array, kind: Any = None) -> jax.Array:
 
 
 def count(values: jax.Array, index: jax.Array, size: int) -> jax.Array:
-    """Return ``values`` added up by index, shape (size,). What has a larger index is not counted."""
-    here = index[None, :] == jnp.arange(size, dtype=index.dtype)[:, None]
-    return total(jnp.where(here, values[None, :], jnp.zeros((), values.dtype)))
+    """Return ``values`` added up by index, shape (size,). What has the index ``size`` is not counted."""
+    return jnp.zeros(size + 1, values.dtype).at[index.astype(I32)].add(values, mode="promise_in_bounds")[:size]
 
 
 def topic_of(skill: jax.Array) -> jax.Array:
@@ -157,7 +158,7 @@ def route(cell: Any, topic: jax.Array, word: jax.Array, pick_word: jax.Array, sh
     """Return (an on-topic skill?, any skill?, its slot) for every task. Selects instead of branches."""
     by_topic = look_up(shelf.by_topic, topic)
     first, own = by_topic & LOW16, by_topic >> 16
-    off, has = shelf.size - own, own != 0
+    off, has = shelf.size.astype(U32) - own, own != 0
     on = has & (word < cell.recall)
     hit = word < look_up(tables.route_any, (cell.route_table * 2 + has) * tables.route_width + off.astype(I32))
     pick = ((pick_word & LOW16) * jnp.where(on, own, off)) >> 16
@@ -180,7 +181,7 @@ def pass_index(kind: jax.Array, row: jax.Array, bin_: jax.Array) -> jax.Array:
 def attempt(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, sizes: Sizes) -> tuple[jax.Array, ...]:
     """Play the train tasks. Return per task (slot, observed pass << 16 | 1) and (topic it is booked on, flip << 16 | 1).
 
-    What is not to be counted has the slot, or the topic, NOBODY.
+    What is not to be counted has a slot, or a topic, one past the last.
     """
     there = jnp.arange(sizes.n_train, dtype=I32) < cell.n_train
     on, hit, slot = route(cell, tasks.topic, words.route, words.pick, shelf, tables)
@@ -192,7 +193,8 @@ def attempt(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, si
     trial = jnp.where(failed, U32(1), U32(1 << 16 | 1))
     flip = jnp.where(flipped, U32(1 << 16 | 1), U32(1))
     hidden = total((flipped & ~failed & there).astype(I32))
-    return jnp.where(hit & there, slot, NOBODY), trial, jnp.where(failed & there, label, NOBODY), flip, hidden
+    slot, label = jnp.where(hit & there, slot, U32(sizes.slots)), jnp.where(failed & there, label, U32(sizes.topics))
+    return slot, trial, label, flip, hidden
 
 
 def credit(shelf: Shelf, counts: jax.Array) -> Shelf:
@@ -216,27 +218,57 @@ def vacate(shelf: Shelf, gone: jax.Array) -> Shelf:
     return shelf._replace(skill=jnp.where(gone, NOBODY, shelf.skill), n=jnp.where(gone, zero, shelf.n), net=jnp.where(gone, zero, shelf.net))
 
 
+def number_before(there: jax.Array) -> jax.Array:
+    """Return for each slot how many slots before it are true: bits counted below it, 32 slots at a time."""
+    n = len(there)
+    before = jnp.zeros(n, U32)
+    for at in range(0, n, 32):
+        bits = np.uint32(1) << np.arange(min(32, n - at), dtype=np.uint32)
+        below = np.array([(1 << min(max(j - at, 0), 32)) - 1 for j in range(n)], np.uint32)
+        before += jax.lax.population_count(total(jnp.where(there[at : at + 32], bits, U32(0))) & below)
+    return before
+
+
 def tidy(shelf: Shelf, sizes: Sizes) -> Shelf:
-    """Sort the skills by topic, then birth, and close the holes: every skill moves to the number of skills before it."""
-    skill = shelf.skill
-    place = jnp.where(skill == NOBODY, NOBODY, total((skill[None, :] < skill[:, None]).astype(U32)))
-    moved = place[None, :] == jnp.arange(sizes.slots, dtype=U32)[:, None]
+    """Close the holes and move each new skill, from behind the others, to its place by topic, then birth."""
+    old = sizes.slots - sizes.per_round
+    skill, there = shelf.skill, shelf.skill != NOBODY
+    new = skill[old:]
+    after_new = total((new[None, :] < skill[:, None]).astype(U32))
+    place_new = total((skill[None, :old] < new[:, None]).astype(U32)) + after_new[old:]
+    place = jnp.concatenate([number_before(there[:old]) + after_new[:old], place_new])
+    return arrange(shelf, jnp.where(there, place, U32(sizes.slots)), sizes)
 
-    def move(values: jax.Array) -> jax.Array:
-        return total(jnp.where(moved, values[None, :], jnp.zeros((), values.dtype)))
 
-    skill = ~move(~skill)
-    before = total((skill[None, :] < (jnp.arange(sizes.topics + 1, dtype=U32) << TOPIC_AT)[:, None]).astype(U32))
-    by_topic = (before[1:] - before[:-1]) << 16 | before[:-1]
-    return Shelf(skill, move(shelf.n), move(shelf.net), move(shelf.rates), by_topic, before[-1])
+def arrange(shelf: Shelf, place: jax.Array, sizes: Sizes) -> Shelf:
+    """Move each skill to its place, and note which topic's are where."""
+    slots = jnp.arange(sizes.slots, dtype=I32)
+    source = jnp.zeros(sizes.slots + 1, I32).at[place.astype(I32)].set(slots, mode="promise_in_bounds")[:-1]
+    filled = slots < shelf.size
+
+    def move(values: jax.Array, empty: Any) -> jax.Array:
+        return jnp.where(filled, look_up(values, source), empty)
+
+    number = (shelf.own >> OWN_AT).astype(U32)
+    return Shelf(
+        move(shelf.skill, NOBODY), move(shelf.n, I32(0)), move(shelf.net, I32(0)), move(shelf.rates, U32(0)),
+        shelf.own, number << 16 | (jnp.cumsum(number, dtype=U32) - number), shelf.size,
+    )  # fmt: skip
+
+
+def packed(there: jax.Array, rates: jax.Array) -> jax.Array:
+    """Return what skills add to their topic's ``own``."""
+    return jnp.where(there, np.uint64(1 << OWN_AT) | rates.astype(U64), np.uint64(0))
 
 
 def retire(cell: Any, shelf: Shelf, tables: Any) -> tuple[Shelf, jax.Array, jax.Array, jax.Array]:
     """Lever 1. Return the shelf with holes, how many skills left, their trials, how many of them had a positive effect."""
     gone = (shelf.skill != NOBODY) & (shelf.net <= look_up(tables.retire, cell.retire_at + shelf.n))
     positive = ((shelf.skill >> SIGN_AT) & np.uint32(3)) == 2
-    counts = total(gone.astype(I32)), total(jnp.where(gone, shelf.n, I32(0)), I64), total((gone & positive).astype(I32))
-    return (vacate(shelf, gone), *counts)
+    left = total(gone.astype(I32))
+    own = shelf.own - count(packed(gone, shelf.rates), jnp.where(gone, topic_of(shelf.skill), U32(len(shelf.own))), len(shelf.own))
+    counts = left, total(jnp.where(gone, shelf.n, I32(0)), I64), total((gone & positive).astype(I32))
+    return (vacate(shelf, gone)._replace(own=own, size=shelf.size - left), *counts)
 
 
 def chat_key(n: jax.Array, net: jax.Array, max_trials: int) -> tuple[jax.Array, int]:
@@ -269,18 +301,18 @@ def synthesise(
 ) -> tuple[Any, Shelf, jax.Array, jax.Array]:
     """Write skills for the largest unbarred pools; lever 2 makes room. Return state, shelf with holes, written, evicted."""
     topics, slots = jnp.arange(sizes.topics, dtype=U32), jnp.arange(sizes.slots, dtype=I32)
-    covered = jnp.any((topic_of(shelf.skill)[None, :] == topics[:, None]) & (shelf.skill != NOBODY)[None, :], axis=-1)
+    covered = shelf.own >= np.uint64(1 << OWN_AT)
     cluster = jnp.where(covered & (words.cover < cell.cover_guard), U32(0), state.pool)
     key, chat_zero = chat_key(shelf.n, shelf.net, sizes.max_trials)
     worst_of_all = jnp.iinfo(key.dtype).max
     key = jnp.where(shelf.skill == NOBODY, jnp.array(worst_of_all, key.dtype), key)
 
     def write(w: jax.Array, carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        cluster, key, shelf, size, pool, phantom, births, written, evicted = carry
+        cluster, key, shelf, pool, phantom, births, written, evicted = carry
         failures = jnp.max(cluster)
         topic = jnp.min(jnp.where(cluster == failures, topics, NOBODY))
         go = may & (w < cell.per_round) & (failures.astype(I32) >= cell.min_pool)
-        full = go & (size.astype(I32) == cell.cap)
+        full = go & (shelf.size == cell.cap)
         weakest = key == jnp.min(key)
         oldest = jnp.min(jnp.where(weakest, shelf.skill << (32 - TOPIC_AT), NOBODY))
         out = full & weakest & (shelf.skill << (32 - TOPIC_AT) == oldest)
@@ -293,34 +325,31 @@ def synthesise(
         row = (words.effect[w] >> (32 - EFFECT_BITS)) + jnp.where(spurious, U32(EFFECT_BINS), U32(0))
         sign = look_up(tables.signs, cell.pass_table.astype(U32) * np.uint32(ROWS) + row)
         put = go & (slots == sizes.slots - sizes.per_round + w)
-        shelf = vacate(shelf, out)
-        shelf = shelf._replace(
-            skill=jnp.where(put, new_skill(topic, births, row, sign), shelf.skill),
-            rates=jnp.where(put, rates_of(cell, topic, row, tasks, tables), shelf.rates),
-        )
+        rates = rates_of(cell, topic, row, tasks, tables)
+        out_topic = total(jnp.where(out, topic_of(shelf.skill), U32(0)))
+        own = shelf.own + packed(spent, rates) - jnp.where(topics == out_topic, total(packed(out, shelf.rates)), np.uint64(0))
         key = jnp.where(put, jnp.array(chat_zero, key.dtype), jnp.where(out, jnp.array(worst_of_all, key.dtype), key))
         one, gone = go.astype(I32), full.astype(I32)
-        return (
-            jnp.where(spent, U32(0), cluster), key, shelf, size + (one - gone).astype(U32),
-            jnp.where(spent, U32(0), pool), jnp.where(spent, U32(0), phantom), births + one, written + one, evicted + gone,
-        )  # fmt: skip
+        shelf = vacate(shelf, out)._replace(own=own, size=shelf.size + one - gone)
+        shelf = shelf._replace(
+            skill=jnp.where(put, new_skill(topic, births, row, sign), shelf.skill), rates=jnp.where(put, rates, shelf.rates)
+        )
+        cluster, pool, phantom = (jnp.where(spent, U32(0), values) for values in (cluster, pool, phantom))
+        return cluster, key, shelf, pool, phantom, births + one, written + one, evicted + gone
 
-    size = total((shelf.skill != NOBODY).astype(U32))
-    carry = (cluster, key, shelf, size, state.pool, state.phantom, state.births, I32(0), I32(0))
+    carry = (cluster, key, shelf, state.pool, state.phantom, state.births, I32(0), I32(0))
     if sizes.per_round:
         carry = jax.lax.fori_loop(0, sizes.per_round, write, carry, unroll=sizes.per_round <= 4)
-    _, _, shelf, _, pool, phantom, births, written, evicted = carry
+    _, _, shelf, pool, phantom, births, written, evicted = carry
     return state._replace(pool=pool, phantom=phantom, births=births), shelf, written, evicted
 
 
 def evaluate(cell: Any, shelf: Shelf, tasks: Tasks, tables: Any, sizes: Sizes) -> jax.Array:
     """Return the expected pass rate of a tidy shelf in 2^-20."""
-    own = shelf.by_topic >> 16
+    own, on_sum = (shelf.own >> OWN_AT).astype(I32), (shelf.own & np.uint64((1 << OWN_AT) - 1)).astype(I64)
     has = own != 0
-    kind = U32 if sizes.n_eval * sizes.slots < 2 ** (32 - EVAL_BITS) else U64
-    on_sum = count(shelf.rates.astype(kind), topic_of(shelf.skill), sizes.topics).astype(I64)
     on_weight = jnp.where(has, cell.recall_weight, I64(0))
-    at = (cell.route_table * 2 + has) * tables.route_width + (shelf.size - own).astype(I32)
+    at = (cell.route_table * 2 + has) * tables.route_width + shelf.size - own
     off_weight = look_up(tables.off_weight, at).astype(I64)
     by_topic = on_weight * on_sum // jnp.maximum(own, 1).astype(I64)
     by_topic += off_weight * tasks.off_gain + (np.int64(1 << EVAL_BITS) - on_weight) * tasks.none_sum
@@ -329,7 +358,7 @@ def evaluate(cell: Any, shelf: Shelf, tasks: Tasks, tables: Any, sizes: Sizes) -
 
 def sample_eval(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, sizes: Sizes) -> jax.Array:
     """Return how many eval tasks pass in one attempt each."""
-    there = tasks.eval_topic != NOBODY
+    there = tasks.eval_topic < sizes.topics
     topic = jnp.where(there, tasks.eval_topic, U32(0))
     on, hit, slot = route(cell, topic, words.eval_route, words.eval_pick, shelf, tables)
     passed = words.eval_outcome < solve(cell, on, hit, slot, tasks.eval_bin, shelf, tables)
@@ -346,7 +375,7 @@ def roll_back(cell: Any, sampled: jax.Array, state: Any, shelf: Shelf) -> tuple[
     restore = rolls & (flags == cell.patience)
     both = (shelf.skill[None, :] == kept.skill[:, None]) & (shelf.skill != NOBODY)
     shared = jnp.sum(both, dtype=I32)
-    put_back, dropped = (jnp.where(restore, s.size.astype(I32) - shared, I32(0)) for s in (kept, shelf))
+    put_back, dropped = (jnp.where(restore, s.size - shared, I32(0)) for s in (kept, shelf))
     shelf = jax.tree.map(lambda old, new: jnp.where(restore, old, new), kept, shelf)
     state = state._replace(best=best, best_shelf=kept, flags=jnp.where(restore, I32(0), flags))
     return state, shelf, restore.astype(I32), put_back, dropped
