@@ -216,22 +216,25 @@ def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: A
         of_cell = jax.vmap(lambda cell, fail, passed: start(cell, seen_by(cell, tasks), effect, tables, sizes))
         return tasks, of_cell(cells, tasks.flip_fail, tasks.flip_pass)
 
-    def round_of_run(t: jax.Array, run: jax.Array, tasks: Tasks, state: State) -> tuple[State, jax.Array]:
-        words = stages.draw_words((key0, run), t, sizes)
-
+    def round_of_run(t: jax.Array, words: stages.Words, tasks: Tasks, state: State) -> tuple[State, jax.Array]:
         def of_cell(cell: Any, fail: jax.Array, passed: jax.Array, state: State) -> tuple[State, jax.Array]:
             return play_round(t, cell, words, tasks._replace(flip_fail=fail, flip_pass=passed), state, tables, sizes)
 
         return jax.vmap(of_cell)(cells, tasks.flip_fail, tasks.flip_pass, state)
 
-    tasks, state = jax.vmap(begin)(runs)
+    def words_of(t: jax.Array) -> stages.Words:
+        return jax.vmap(lambda run: stages.draw_words((key0, run), t, sizes))(runs)
 
-    def step(state: State, t: jax.Array) -> tuple[State, jax.Array]:
-        state, series = jax.vmap(round_of_run, (None, 0, 0, 0))(t, runs, tasks, state)
+    # A round's words are drawn in the round before and handed over by the loop. Drawn where they are used, the compiler would
+    # draw them again for every cell: it rates arithmetic cheaper than memory, and sees through its own barriers.
+    def step(carry: tuple[State, stages.Words], t: jax.Array) -> tuple[tuple[State, stages.Words], jax.Array]:
+        state, words = carry
+        state, series = jax.vmap(round_of_run, (None, 0, 0, 0))(t, words, tasks, state)
         series = jnp.where(there[:, None, None], series, 0).astype(I64)
-        return state, jnp.stack(squares(series), axis=-1)
+        return (state, words_of(t + 1)), jnp.stack(squares(series), axis=-1)
 
-    state, series = jax.lax.scan(step, state, jnp.arange(sizes.rounds, dtype=I32))
+    tasks, state = jax.vmap(begin)(runs)
+    (state, _), series = jax.lax.scan(step, (state, words_of(I32(0))), jnp.arange(sizes.rounds, dtype=I32))
     record = jax.vmap(jax.vmap(finish), (None, 0))(cells, state)
     record = jnp.where(there[:, None, None], record, 0)
     metrics = jnp.stack(squares(record) + squares(record - record[:, baseline]), axis=-1)

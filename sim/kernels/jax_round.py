@@ -23,6 +23,7 @@ from sim import rng
 from sim.tables import DIFFICULTY_BITS, EFFECT_BINS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, POOL_ONE, ROWS
 
 I32, U32, I64, U64 = jnp.int32, jnp.uint32, jnp.int64, jnp.uint64
+PROMISE: dict[str, Any] = {"mode": "promise_in_bounds", "wrap_negative_indices": False}  # indices are what they should be
 LOW16 = np.uint32(0xFFFF)
 NOBODY = np.uint32(0xFFFFFFFF)  # an empty slot: sorts behind every skill
 
@@ -80,7 +81,7 @@ class Shelf(NamedTuple):
     """The skills of one run and cell. ``by_topic`` and ``size`` describe it whenever it is tidy."""
 
     skill: jax.Array  # uint32 (slots,)
-    n: jax.Array  # int32 (slots,)
+    n: jax.Array  # int32 (slots,); what a hole has here and below means nothing
     net: jax.Array  # int32 (slots,)
     rates: jax.Array  # uint32 (slots,): summed pass rates of its topic's eval tasks under this skill
     own: jax.Array  # uint64 (topics,): number of skills << 40 | sum of their rates
@@ -90,7 +91,7 @@ class Shelf(NamedTuple):
 
 def look_up(table: jax.Array, index: jax.Array) -> jax.Array:
     """Return entries of a flat table; the index must be inside."""
-    return table.at[index.astype(I32)].get(mode="promise_in_bounds")
+    return table.at[index.astype(I32)].get(**PROMISE)
 
 
 def total(values: jax.Array, kind: Any = None) -> jax.Array:
@@ -100,7 +101,7 @@ def total(values: jax.Array, kind: Any = None) -> jax.Array:
 
 def count(values: jax.Array, index: jax.Array, size: int) -> jax.Array:
     """Return ``values`` added up by index, shape (size,). What has the index ``size`` is not counted."""
-    return jnp.zeros(size + 1, values.dtype).at[index.astype(I32)].add(values, mode="promise_in_bounds")[:size]
+    return jnp.zeros(size + 1, values.dtype).at[index.astype(I32)].add(values, **PROMISE)[:size]
 
 
 def topic_of(skill: jax.Array) -> jax.Array:
@@ -138,7 +139,7 @@ def draw(key: tuple[jax.Array, jax.Array], round_: jax.Array, purpose: int, n: i
 
 
 def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> Words:
-    """Draw the words of a round. The barrier keeps the compiler from drawing them again for every cell."""
+    """Draw the words of a round."""
     route, pick = draw(key, t, rng.ROUTE, sizes.n_train)
     outcome, flip = draw(key, t, rng.OUTCOME, sizes.n_train)
     cover = jnp.stack(draw(key, t, rng.COVER, (sizes.topics + 1) // 2), axis=-1).reshape(-1)[: sizes.topics]
@@ -147,8 +148,7 @@ def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> 
     if sizes.sampled:
         eval_route, eval_pick = draw(key, t, rng.EVAL_ROUTE, sizes.n_eval)
         eval_outcome, _ = draw(key, t, rng.EVAL_OUTCOME, sizes.n_eval)
-    words = Words(route, pick, outcome, flip, cover, spurious, effect, eval_route, eval_pick, eval_outcome)
-    return jax.lax.optimization_barrier(words)
+    return Words(route, pick, outcome, flip, cover, spurious, effect, eval_route, eval_pick, eval_outcome)
 
 
 # ---------------------------------------------------------------- trials
@@ -212,12 +212,6 @@ def keep(pool: jax.Array, memory: jax.Array) -> jax.Array:
 # ---------------------------------------------------------------- the shelf
 
 
-def vacate(shelf: Shelf, gone: jax.Array) -> Shelf:
-    """Make holes of these slots."""
-    zero = I32(0)
-    return shelf._replace(skill=jnp.where(gone, NOBODY, shelf.skill), n=jnp.where(gone, zero, shelf.n), net=jnp.where(gone, zero, shelf.net))
-
-
 def number_before(there: jax.Array) -> jax.Array:
     """Return for each slot how many slots before it are true: bits counted below it, 32 slots at a time."""
     n = len(there)
@@ -243,7 +237,7 @@ def tidy(shelf: Shelf, sizes: Sizes) -> Shelf:
 def arrange(shelf: Shelf, place: jax.Array, sizes: Sizes) -> Shelf:
     """Move each skill to its place, and note which topic's are where."""
     slots = jnp.arange(sizes.slots, dtype=I32)
-    source = jnp.zeros(sizes.slots + 1, I32).at[place.astype(I32)].set(slots, mode="promise_in_bounds")[:-1]
+    source = jnp.zeros(sizes.slots + 1, I32).at[place.astype(I32)].set(slots, **PROMISE)[:-1]
     filled = slots < shelf.size
 
     def move(values: jax.Array, empty: Any) -> jax.Array:
@@ -268,7 +262,7 @@ def retire(cell: Any, shelf: Shelf, tables: Any) -> tuple[Shelf, jax.Array, jax.
     left = total(gone.astype(I32))
     own = shelf.own - count(packed(gone, shelf.rates), jnp.where(gone, topic_of(shelf.skill), U32(len(shelf.own))), len(shelf.own))
     counts = left, total(jnp.where(gone, shelf.n, I32(0)), I64), total((gone & positive).astype(I32))
-    return (vacate(shelf, gone)._replace(own=own, size=shelf.size - left), *counts)
+    return (shelf._replace(skill=jnp.where(gone, NOBODY, shelf.skill), own=own, size=shelf.size - left), *counts)
 
 
 def chat_key(n: jax.Array, net: jax.Array, max_trials: int) -> tuple[jax.Array, int]:
@@ -281,8 +275,8 @@ def chat_key(n: jax.Array, net: jax.Array, max_trials: int) -> tuple[jax.Array, 
     kind = U32 if 2 * b + 1 < 32 else U64
     tried = jnp.maximum(n, 1).astype(kind)
     share = jnp.where(n == 0, 1, n + net).astype(kind) << b
-    high = share // tried
-    low = ((share - high * tried) << b) // tried
+    high = jax.lax.div(share, tried)
+    low = jax.lax.div((share - high * tried) << b, tried)
     return (high << b) + low, 1 << 2 * b
 
 
@@ -313,9 +307,9 @@ def synthesise(
         topic = jnp.min(jnp.where(cluster == failures, topics, NOBODY))
         go = may & (w < cell.per_round) & (failures.astype(I32) >= cell.min_pool)
         full = go & (shelf.size == cell.cap)
-        weakest = key == jnp.min(key)
-        oldest = jnp.min(jnp.where(weakest, shelf.skill << (32 - TOPIC_AT), NOBODY))
-        out = full & weakest & (shelf.skill << (32 - TOPIC_AT) == oldest)
+        born = shelf.skill << (32 - TOPIC_AT)  # compares like birth numbers
+        oldest = jnp.min(jnp.where(key == jnp.min(key), born, NOBODY))
+        out = born == jnp.where(full, oldest, NOBODY)
 
         here = topics == topic
         spent = go & here
@@ -330,10 +324,8 @@ def synthesise(
         own = shelf.own + packed(spent, rates) - jnp.where(topics == out_topic, total(packed(out, shelf.rates)), np.uint64(0))
         key = jnp.where(put, jnp.array(chat_zero, key.dtype), jnp.where(out, jnp.array(worst_of_all, key.dtype), key))
         one, gone = go.astype(I32), full.astype(I32)
-        shelf = vacate(shelf, out)._replace(own=own, size=shelf.size + one - gone)
-        shelf = shelf._replace(
-            skill=jnp.where(put, new_skill(topic, births, row, sign), shelf.skill), rates=jnp.where(put, rates, shelf.rates)
-        )
+        skill = jnp.where(put, new_skill(topic, births, row, sign), jnp.where(out, NOBODY, shelf.skill))
+        shelf = shelf._replace(skill=skill, rates=jnp.where(put, rates, shelf.rates), own=own, size=shelf.size + one - gone)
         cluster, pool, phantom = (jnp.where(spent, U32(0), values) for values in (cluster, pool, phantom))
         return cluster, key, shelf, pool, phantom, births + one, written + one, evicted + gone
 
@@ -351,9 +343,9 @@ def evaluate(cell: Any, shelf: Shelf, tasks: Tasks, tables: Any, sizes: Sizes) -
     on_weight = jnp.where(has, cell.recall_weight, I64(0))
     at = (cell.route_table * 2 + has) * tables.route_width + shelf.size - own
     off_weight = look_up(tables.off_weight, at).astype(I64)
-    by_topic = on_weight * on_sum // jnp.maximum(own, 1).astype(I64)
+    by_topic = jax.lax.div(on_weight * on_sum, jnp.maximum(own, 1).astype(I64))  # nothing here is negative: div rounds down
     by_topic += off_weight * tasks.off_gain + (np.int64(1 << EVAL_BITS) - on_weight) * tasks.none_sum
-    return (total(by_topic) // (cell.n_eval.astype(I64) << EVAL_BITS)).astype(I32)
+    return jax.lax.div(total(by_topic), cell.n_eval.astype(I64) << EVAL_BITS).astype(I32)
 
 
 def sample_eval(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, sizes: Sizes) -> jax.Array:
