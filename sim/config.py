@@ -39,6 +39,7 @@ class Settings:
     target_se: dict[str, float]
     max_runs: int
     backend: str
+    memory: float | None
     threads: int | None
     out: Path
     figures: tuple[str, ...] | None
@@ -165,7 +166,7 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
 
 
 def _unknown(key: str) -> InputError:
-    known = [*PARAMETERS, "runs", "seed", "backend", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures", *GROUPS]
+    known = [*PARAMETERS, "runs", "seed", "backend", "backend.memory", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures", *GROUPS]
     short = {path.rsplit(".", 1)[-1]: path for path in PARAMETERS}
     close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.6)]
     if key.startswith("target_se."):
@@ -329,6 +330,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         target_se=target_se,
         max_runs=values["max_runs"],
         backend=_named(values["backend"], "backend"),
+        memory=_memory(values["backend"]),
         threads=threads,
         out=_folder(name, overrides) if out is None else Path(os.path.expanduser(str(out))),
         figures=_figures(values["figures"]),
@@ -344,9 +346,17 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
 def _named(values: Any, group: str) -> str:
     if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
         raise InputError(group, repr(values), "one of " + ", ".join(groups()[group]))
-    if unknown := [key for key in values if key != "name" and not (group == "engine" and key == "threads")]:
-        raise InputError(f"{group}.{unknown[0]}", "an unknown key", "name" + (", threads" if group == "engine" else ""))
+    known = {"engine": ["name", "threads"], "backend": ["name", "memory"] if values["name"] == "jax" else ["name"]}[group]
+    if unknown := [key for key in values if key not in known]:
+        raise InputError(f"{group}.{unknown[0]}", "an unknown key", ", ".join(known))
     return str(values["name"])
+
+
+def _memory(values: Any) -> float | None:
+    memory = values.get("memory")
+    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 < memory < math.inf):
+        raise InputError("backend.memory", repr(memory), "GiB above 0, or null for what suits the device")
+    return None if memory is None else float(memory)
 
 
 def _engine(values: Any) -> int | None:

@@ -79,6 +79,7 @@ def help_text(more: Path | None = None) -> str:
         "  out=FOLDER   where the results go",
         "  target_se={VARIABLE: ERROR}, max_runs=N    add runs until each standard error is below its target",
         "  engine.threads=N",
+        "  backend.memory=GIB   of runs in flight on each device, with backend=jax",
         "  figures=[NAME, ...]",
         "",
         "parameters (each can be an axis):",
@@ -135,7 +136,7 @@ def run(settings: Settings, command: str) -> int:
     from sim.kernels.backends import backend
     from sim.store import Store
 
-    how = backend(settings.backend)
+    how = backend(settings.backend, settings.memory)
     figures.check(settings.figures)
     store = Store(settings.out, settings.sweep)
     try:
@@ -190,7 +191,7 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
     """Play what is missing; return how many libraries were simulated, and the seconds that took."""
     from sim.engines import Local, play, streams, wanted_runs
 
-    sweep, engine = settings.sweep, Local(settings.threads)
+    sweep, engine = settings.sweep, Local(how.threads or settings.threads)
     counts = {True: 0, False: 0}
     lock = threading.Lock()
 
@@ -199,7 +200,7 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
             counts[new] += libraries
         progress.advance(libraries, new)
 
-    if settings.backend == "numba":
+    if how.prepare is not None:
         progress.note("compiling the kernel (once for this version)")
         compile_kernel(settings, how, progress)
     began = time.perf_counter()
@@ -223,11 +224,12 @@ def compile_kernel(settings: Settings, how: Backend, progress: Progress) -> None
     """
     sweep = settings.sweep
     block = next(sweep.blocks())
+    prepare = how.prepare or (lambda *_: None)
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            how.simulate(sweep.layout, *sweep.tables(block), sweep.seed, 0, 1)
+            prepare(sweep.layout, *sweep.tables(block), min(sweep.tile_runs, settings.runs))
         except BaseException as error:  # handed to the caller below
             errors.append(error)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,24 +30,72 @@ def _reference(layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, 
     return from_records(layout, *reference.records(tables, seed, first_run, n_runs), baseline)
 
 
+def _jax(
+    layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int, memory: float | None = None
+) -> np.ndarray:
+    from sim.kernels import jax_kernel
+
+    return jax_kernel.run(layout, tables, baseline, seed, first_run, n_runs, memory)
+
+
+def _prepare_numba(layout: Layout, tables: Tables, baseline: np.ndarray, n_runs: int) -> None:
+    _numba(layout, tables, baseline, 0, 0, 1)
+
+
+def _prepare_jax(layout: Layout, tables: Tables, baseline: np.ndarray, n_runs: int, memory: float | None = None) -> None:
+    from sim.kernels import jax_kernel
+
+    jax_kernel.run(layout, tables, baseline, 0, 0, 0, memory, prepared_for=n_runs)
+
+
 class Backend(NamedTuple):
-    """How to simulate, and how many times slower than the fastest: tiles are cut into as many pieces."""
+    """How to simulate.
+
+    Parameters
+    ----------
+    simulate
+        From tables and a range of runs to sums.
+    slowness
+        How many times slower than the fastest: tiles are cut into as many pieces.
+    prepare
+        Has what is needed compiled, for tiles like (layout, tables, baseline, n_runs); None if nothing is compiled.
+    threads
+        From how many Python threads it is best called; None for as many as there are cores.
+    """
 
     simulate: Simulate
     slowness: int
+    prepare: Callable[[Layout, Tables, np.ndarray, int], None] | None = None
+    threads: int | None = None
 
 
-BACKENDS = {"numba": Backend(_numba, 1), "reference": Backend(_reference, 2**13)}
+BACKENDS = {
+    "numba": Backend(_numba, 1, _prepare_numba),
+    "reference": Backend(_reference, 2**13),
+    "jax": Backend(_jax, 1, _prepare_jax, threads=1),
+}
 
 
-def backend(name: str) -> Backend:
+def backend(name: str, memory: float | None = None) -> Backend:
     """Return a backend by name.
+
+    Parameters
+    ----------
+    name
+        One of :data:`BACKENDS`.
+    memory
+        GiB that the runs in flight may take on each device (``jax``); None for what suits it.
 
     Raises
     ------
     InputError
-        No backend of this name exists.
+        No backend of this name exists, or what it needs is not installed.
     """
     if name not in BACKENDS:
         raise InputError("backend", repr(name), "one of " + ", ".join(BACKENDS))
-    return BACKENDS[name]
+    found = BACKENDS[name]
+    if name != "jax":
+        return found
+    if find_spec("jax") is None:
+        raise InputError("backend", "'jax', and no jax is installed", "the package jax", "pip install 'halfblind[jax]'")
+    return found._replace(simulate=partial(_jax, memory=memory), prepare=partial(_prepare_jax, memory=memory))

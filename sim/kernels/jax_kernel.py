@@ -1,279 +1,68 @@
-"""The JAX kernel: the run of :mod:`sim.reference` for many runs and cells at once, on whatever device JAX finds.
+"""The JAX kernel: the run of :mod:`sim.reference` for many runs and cells at once, on whatever devices JAX finds.
 
-Runs are played in batches, all of a batch together. Loop order: batch, then round; a round is mapped over cells inside a map
-over runs, so that random words and tasks are drawn once per run and serve all cells. Sums are taken on the device, round by
-round: what comes back is one vector of sums, and no record of a run is ever kept. The batch loop runs on the device too, up to
-a number that is an argument: one compiled program plays any number of runs.
+:mod:`sim.kernels.jax_round` has the stages of a round, :mod:`sim.kernels.jax_runs` maps them over runs and cells and adds up;
+here is what Python calls, what is compiled, and where. A call shares its runs out to all devices, and each adds up its own.
 
-A call shares the runs out to all devices, each of which adds up its own. Sums of whole numbers do not depend on how.
+JAX stays as the user configured it. 64-bit integers are switched on for calls made here only, by :func:`jax.enable_x64`.
+Compiled programs are kept on disk by ourselves, in a folder that cannot be stale (:mod:`sim.kernels.cache`): JAX's own cache
+is one setting for the whole process, and needs a program traced before it can be looked up.
 
-64-bit integers are switched on for the calls made here only, by :func:`jax.enable_x64`; nothing is configured globally.
+How fast a GPU could be, estimated from bytes moved, not measured: a trial reads four random words, shared by the cells of a
+run, its topic and bin, five table entries, and leaves and fetches again four words to be counted: 40 to 60 bytes. Shelf, pools
+and books of a round add about 1.5 kB per cell, 20 bytes per trial in a run of 71 trials a round. 4.8 TB/s over 80 bytes are
+6e10 trials a second, 0.02 ns each; scattered additions in the cache may well cost more than that.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
-from functools import lru_cache
-from typing import Any, NamedTuple
+import contextlib
+import hashlib
+import os
+import pickle
+import platform
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as Spec
+from jax.experimental import serialize_executable
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sim import rng
-from sim.kernels import jax_round as stages
-from sim.kernels.jax_round import I32, I64, NOBODY, SIGN_AT, U32, U64, Shelf, Sizes, Tasks, count, look_up, total
+from sim.kernels.cache import cache_folder, usable
+from sim.kernels.jax_round import Sizes
+from sim.kernels.jax_runs import Flat, Row, play_runs
 from sim.sums import Layout
-from sim.tables import CELL_DTYPE, DIFFICULTY_BITS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, RATE_BITS, Tables
-from sim.variables import HISTOGRAM_BINS, METRIC, METRICS, SERIES
+from sim.tables import Tables
 
-Row: Any = namedtuple("Row", CELL_DTYPE.names or ())  # noqa: PYI024 - the fields are those of the tables
-COUNTED = (
-    "tail_eval", "first_eval", "peak_eval", "floor_eval", "tail_sampled", "first_sampled", "peak_sampled", "synthesised", "retired",
-    "evicted", "rollbacks", "restored", "dropped", "observed_failures", "hidden_failures", "phantom_failures", "routed",
-    "wrongly_retired", "retire_trials",
-)  # fmt: skip
+CPU_MEMORY = 4 * 2**20  # bytes in flight: what a cache holds is faster than what memory does
+GPU_SHARE = 0.5  # of a device's memory: as much again for what the compiler needs
+MIN_BATCH, MAX_BATCH = 64, 2**16
 
-
-class Flat(NamedTuple):
-    """The tables on the device, each in one dimension, and what decides how to read them."""
-
-    passes: jax.Array
-    signs: jax.Array
-    route_any: jax.Array
-    off_weight: jax.Array
-    route_width: int | jax.Array
-    flip_rate: jax.Array
-    retire: jax.Array
-    cuts: jax.Array  # uint32 (task tables, topics)
-    n_cuts: jax.Array  # int32 (task tables,)
-    n_eval: jax.Array  # int32 (task tables,)
-    eval_task: jax.Array  # int32 (eval tables,): the task table of an eval table
-    eval_pass: jax.Array  # int32 (eval tables,): and its pass table
+_programs: dict[Any, Any] = {}
+_lock = threading.Lock()
 
 
-class State(NamedTuple):
-    """What one cell of one run remembers from round to round."""
-
-    shelf: Shelf
-    births: jax.Array
-    pool: jax.Array
-    phantom: jax.Array
-    best: jax.Array | None
-    best_shelf: Shelf | None
-    flags: jax.Array | None
-    record: dict[str, jax.Array]
-
-
-# ---------------------------------------------------------------- before the first round
-
-
-def lay_out_tasks(key: tuple[jax.Array, jax.Array], cells: Any, tables: Flat, sizes: Sizes) -> Tasks:
-    """Draw the tasks of a run; fields have one row per kind of table, or one for all cells where there is one kind."""
-    zero = jnp.zeros((), U32)
-    topic_word, bin_word = stages.draw(key, zero, rng.TRAIN_DRAW, sizes.n_train)
-    eval_word, eval_bin = stages.draw(key, zero, rng.EVAL_DRAW, sizes.n_eval)
-    is_cut = jnp.arange(sizes.topics, dtype=I32) < tables.n_cuts[:, None]
-
-    def topics(words: jax.Array) -> jax.Array:
-        return total(((words[None, :, None] >= tables.cuts[:, None, :]) & is_cut[:, None, :]).astype(U32))
-
-    train_topic, train_bin, eval_bin = topics(topic_word), bin_word >> (32 - DIFFICULTY_BITS), eval_bin >> (32 - DIFFICULTY_BITS)
-    there = jnp.arange(sizes.n_eval, dtype=I32) < tables.n_eval[:, None]
-    eval_topic = jnp.where(there, topics(eval_word), U32(sizes.topics))
-
-    def sums(task_table: jax.Array, pass_table: jax.Array) -> tuple[jax.Array, jax.Array]:
-        bare, off = (
-            look_up(tables.passes, stages.pass_index(pass_table, U32(row), eval_bin)) >> (32 - EVAL_BITS) for row in (NO_SKILL, OFF_TOPIC)
-        )
-        by_topic = [count(rates, eval_topic[task_table], sizes.topics).astype(I64) for rates in (bare, off)]
-        return by_topic[0], by_topic[1] - by_topic[0]
-
-    none_sum, off_gain = jax.vmap(sums)(tables.eval_task, tables.eval_pass)
-    fail, passed = jax.vmap(lambda cell: flip_rates(key, cell, pick_kind(train_topic, cell.task_table), tables, sizes))(cells)
-    return Tasks(train_topic, train_bin, fail, passed, eval_topic, eval_bin, none_sum, off_gain)
-
-
-def flip_rates(key: Any, cell: Any, topic: jax.Array, tables: Flat, sizes: Sizes) -> tuple[jax.Array, jax.Array]:
-    """Return the error rates of the train tasks of one cell; one pair for all of them where no cell has clustered errors."""
-    if not sizes.spread:
-        return cell.flip_fail, cell.flip_pass
-    words = stages.draw(key, jnp.zeros((), U32), rng.RATE_DRAW, max(sizes.n_train, sizes.topics))
-    unit = jnp.where(cell.spread_by_task != 0, jnp.arange(sizes.n_train, dtype=U32), topic)
-    clustered = (cell.spread_by_task + cell.spread_by_topic) != 0
-    start = (2 * cell.rate_table) << RATE_BITS
-    return tuple(  # type: ignore[return-value]
-        jnp.where(clustered, look_up(tables.flip_rate, start + (side << RATE_BITS) + (look_up(w, unit) >> (32 - RATE_BITS)).astype(I32)), rate)
-        for side, w, rate in zip((0, 1), words, (cell.flip_fail, cell.flip_pass), strict=True)
-    )
-
-
-def pick_kind(rows: jax.Array, kind: jax.Array) -> jax.Array:
-    """Return one row; where there is one only, it stays shared by all cells."""
-    return rows[0] if len(rows) == 1 else rows[kind]
-
-
-def seen_by(cell: Any, tasks: Tasks) -> Tasks:
-    """Return the tasks as one cell sees them."""
-    return tasks._replace(
-        topic=pick_kind(tasks.topic, cell.task_table),
-        eval_topic=pick_kind(tasks.eval_topic, cell.task_table),
-        none_sum=pick_kind(tasks.none_sum, cell.eval_table),
-        off_gain=pick_kind(tasks.off_gain, cell.eval_table),
-    )
-
-
-def start(cell: Any, tasks: Tasks, effect: jax.Array | None, tables: Flat, sizes: Sizes) -> State:
-    """Empty pools, empty shelf; note the eval with no skill, then put what there is at the start on the shelf."""
-    zero, slots, pool = I32(0), jnp.zeros(sizes.slots, I32), jnp.zeros(sizes.topics, U32)
-    shelf = Shelf(jnp.full(sizes.slots, NOBODY), slots, slots, slots.astype(U32), pool.astype(U64), pool, zero)
-    record = dict.fromkeys(COUNTED, zero) | {"retire_trials": I64(0), "floor_eval": stages.evaluate(cell, shelf, tasks, tables, sizes)}
-    if effect is not None:
-        born = jnp.arange(sizes.slots, dtype=I32)
-        topic, row = (born % cell.topics).astype(U32), effect >> (32 - EFFECT_BITS)
-        sign = look_up(tables.signs, cell.pass_table * stages.ROWS + row.astype(I32))
-        there = born < cell.start
-        skills = jnp.where(there, stages.new_skill(topic, born, row, sign), NOBODY)
-        rates = jax.vmap(lambda k, r: stages.rates_of(cell, k, r, tasks, tables))(topic, row)
-        own = count(stages.packed(there, rates), jnp.where(there, topic, U32(sizes.topics)), sizes.topics)
-        place = jnp.where(there, total((skills[None, :] < skills[:, None]).astype(U32)), U32(sizes.slots))
-        shelf = stages.arrange(shelf._replace(skill=skills, rates=rates, own=own, size=cell.start), place, sizes)
-    best = (I32(-1), shelf, zero) if sizes.rollback else (None, None, None)
-    return State(shelf, cell.start, pool, pool, *best, record)
-
-
-# ---------------------------------------------------------------- the rounds
-
-
-def play_round(t: jax.Array, cell: Any, words: Any, tasks: Tasks, state: State, tables: Flat, sizes: Sizes) -> tuple[State, jax.Array]:
-    """Play a round of one cell of one run. Return its state and what SERIES lists."""
-    before, tasks, r = state, seen_by(cell, tasks), state.record
-    slot, trial, label, flip, hidden = stages.attempt(cell, tasks, words, state.shelf, tables, sizes)
-    by_slot, by_topic = count(trial, slot, sizes.slots), count(flip, label, sizes.topics)
-    routed, failures, phantoms = total(by_slot & stages.LOW16), total(by_topic & stages.LOW16), total(by_topic >> 16)
-    shelf, state = stages.credit(state.shelf, by_slot), stages.forget(cell, state, by_topic)
-    shelf, retired, trials, wrongly = stages.retire(cell, shelf, tables)
-    state, shelf, written, evicted = stages.synthesise(cell, t < cell.rounds - 1, tasks, words, state, shelf, tables, sizes)
-    shelf = stages.tidy(shelf, sizes)
-
-    now = stages.evaluate(cell, shelf, tasks, tables, sizes)
-    sampled = stages.sample_eval(cell, tasks, words, shelf, tables, sizes) if sizes.sampled else I32(0)
-    rolled = restored = dropped = I32(0)
-    if sizes.rollback:
-        state, shelf, rolled, restored, dropped = stages.roll_back(cell, sampled, state, shelf)
-    first, last = t < cell.window, t >= cell.rounds - cell.window
-    new = {
-        "tail_eval": jnp.where(last, now, 0), "first_eval": jnp.where(first, now, 0),
-        "tail_sampled": jnp.where(last, sampled, 0), "first_sampled": jnp.where(first, sampled, 0),
-        "synthesised": written, "retired": retired, "evicted": evicted, "rollbacks": rolled, "restored": restored, "dropped": dropped,
-        "observed_failures": failures.astype(I32), "hidden_failures": hidden, "phantom_failures": phantoms.astype(I32),
-        "routed": routed.astype(I32), "wrongly_retired": wrongly, "retire_trials": trials,
-    }  # fmt: skip
-    record = r | {name: r[name] + value for name, value in new.items()}
-    record |= {"peak_eval": jnp.maximum(r["peak_eval"], now), "peak_sampled": jnp.maximum(r["peak_sampled"], sampled)}
-    state = state._replace(shelf=shelf, record=record)
-    series = jnp.stack([now, shelf.size, retired, evicted, written, new["observed_failures"]])
-    if sizes.ragged:
-        on = t < cell.rounds
-        state = jax.tree.map(lambda after, old: jnp.where(on, after, old), state, before)
-        series = jnp.where(on, series, 0)
-    return state, series
-
-
-def finish(cell: Any, state: State) -> jax.Array:
-    """Return the record of a run, int64, in the order of METRICS."""
-    m = {name: value.astype(I64) for name, value in state.record.items()}
-    signs = (state.shelf.skill >> SIGN_AT) & np.uint32(3)
-    m["lift"] = m["tail_eval"] - cell.window * m["floor_eval"]
-    m["rolling_gain"] = m["tail_eval"] - m["first_eval"]
-    m["deprecated"] = m["retired"] + m["evicted"]
-    m["flips"] = m["hidden_failures"] + m["phantom_failures"]
-    m["active_final"] = state.shelf.size.astype(I64)
-    m["harmful_final"] = total(((signs == 0) & (state.shelf.skill != NOBODY)).astype(I64))
-    m["retire_trials_x_retired"] = m["retire_trials"] * m["retired"]
-    return jnp.stack([m[name] for name in METRICS])
-
-
-# ---------------------------------------------------------------- batches of runs
-
-
-def squares(values: jax.Array) -> list[jax.Array]:
-    """Return values, and the high and low 32 bits of their squares, each added up over runs."""
-    square = values * values
-    return [jnp.sum(part, axis=0) for part in (values, square >> 32, square & np.int64(0xFFFFFFFF))]
-
-
-def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: Any, baseline: Any, tables: Flat, sizes: Sizes) -> Any:
-    """Play one batch of runs, of which those that are ``there`` count. Return sums of metrics and series, and the histogram."""
-    runs = first_run + jnp.arange(len(there), dtype=U32)
-
-    def begin(run: jax.Array) -> tuple[Tasks, State]:
-        key = (key0, run)
-        tasks = lay_out_tasks(key, cells, tables, sizes)
-        effect = stages.draw(key, jnp.zeros((), U32), rng.START, sizes.slots)[1] if sizes.start else None
-        of_cell = jax.vmap(lambda cell, fail, passed: start(cell, seen_by(cell, tasks), effect, tables, sizes))
-        return tasks, of_cell(cells, tasks.flip_fail, tasks.flip_pass)
-
-    def round_of_run(t: jax.Array, words: stages.Words, tasks: Tasks, state: State) -> tuple[State, jax.Array]:
-        def of_cell(cell: Any, fail: jax.Array, passed: jax.Array, state: State) -> tuple[State, jax.Array]:
-            return play_round(t, cell, words, tasks._replace(flip_fail=fail, flip_pass=passed), state, tables, sizes)
-
-        return jax.vmap(of_cell)(cells, tasks.flip_fail, tasks.flip_pass, state)
-
-    def words_of(t: jax.Array) -> stages.Words:
-        return jax.vmap(lambda run: stages.draw_words((key0, run), t, sizes))(runs)
-
-    # A round's words are drawn in the round before and handed over by the loop. Drawn where they are used, the compiler would
-    # draw them again for every cell: it rates arithmetic cheaper than memory, and sees through its own barriers.
-    def step(carry: tuple[State, stages.Words], t: jax.Array) -> tuple[tuple[State, stages.Words], jax.Array]:
-        state, words = carry
-        state, series = jax.vmap(round_of_run, (None, 0, 0, 0))(t, words, tasks, state)
-        series = jnp.where(there[:, None, None], series, 0).astype(I64)
-        return (state, words_of(t + 1)), jnp.stack(squares(series), axis=-1)
-
-    tasks, state = jax.vmap(begin)(runs)
-    (state, _), series = jax.lax.scan(step, (state, words_of(I32(0))), jnp.arange(sizes.rounds, dtype=I32))
-    record = jax.vmap(jax.vmap(finish), (None, 0))(cells, state)
-    record = jnp.where(there[:, None, None], record, 0)
-    metrics = jnp.stack(squares(record) + squares(record - record[:, baseline]), axis=-1)
-    bins = jnp.minimum(record[:, :, METRIC["retired"]], HISTOGRAM_BINS - 1)
-    hits = (bins[:, :, None] == jnp.arange(HISTOGRAM_BINS)) & there[:, None, None]
-    return metrics, jnp.moveaxis(series, 0, 1), jnp.sum(hits, axis=0, dtype=I64)
-
-
-def play_runs(key0: jax.Array, first_run: jax.Array, n_runs: jax.Array, cells: Any, baseline: Any, tables: Flat, sizes: Sizes, batch: int) -> Any:
-    """Play ``n_runs`` runs in batches; return their sums."""
-    n_cells = len(baseline)
-    empty = (
-        jnp.zeros((n_cells, len(METRICS), 6), I64),
-        jnp.zeros((n_cells, sizes.rounds, len(SERIES), 3), I64),
-        jnp.zeros((n_cells, HISTOGRAM_BINS), I64),
-    )
-
-    def more(carry: Any) -> jax.Array:
-        return carry[0] < n_runs
-
-    def one(carry: Any) -> Any:
-        done, sums = carry
-        there = jnp.arange(batch, dtype=I32) < n_runs - done
-        new = play_batch(key0, first_run + done.astype(U32), there, cells, baseline, tables, sizes)
-        return done + batch, jax.tree.map(jnp.add, sums, new)
-
-    return jax.lax.while_loop(more, one, (I32(0), empty))[1]
-
-
-# ---------------------------------------------------------------- from Python
+# ---------------------------------------------------------------- sizes
 
 
 def padded(n: int, to: int) -> int:
+    """Return ``n`` rounded up to a multiple."""
     return -(-n // to) * to
+
+
+def power_of_two(n: int) -> int:
+    """Return ``n`` rounded up to a power of two."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def sizes_of(cells: np.ndarray) -> Sizes:
     """Return the largest sizes among these cells, rounded up so that few programs are compiled."""
     per_round = int(cells["per_round"].max())
+    trials = int((cells["n_train"].astype(np.int64) * cells["rounds"]).max())
     return Sizes(
         n_train=padded(int(cells["n_train"].max()), 16),
         n_eval=padded(int(cells["n_eval"].max()), 16),
@@ -281,7 +70,7 @@ def sizes_of(cells: np.ndarray) -> Sizes:
         slots=padded(int(cells["cap"].max()) + per_round, 8),
         per_round=per_round,
         rounds=int(cells["rounds"].max()),
-        max_trials=(1 << int((cells["n_train"].astype(np.int64) * cells["rounds"]).max()).bit_length()) - 1,
+        trial_bits=trials.bit_length(),
         start=bool(cells["start"].any()),
         sampled=bool(cells["sampled"].any()),
         rollback=bool(cells["rollback"].any()),
@@ -290,32 +79,175 @@ def sizes_of(cells: np.ndarray) -> Sizes:
     )
 
 
+def run_bytes(sizes: Sizes, n_cells: int) -> int:
+    """Return about how much memory a run in flight takes, all its cells together: state and what a round leaves behind."""
+    tasks = sizes.n_train * (46 + 8 * sizes.spread) + sizes.n_eval * (4 + 60 * sizes.sampled)
+    return n_cells * (tasks + sizes.slots * (60 + (50 + sizes.slots) * sizes.rollback) + sizes.topics * 40 + 500)
+
+
+def batch_of(sizes: Sizes, n_cells: int, n_runs: int, memory: float | None, device: Any) -> int:
+    """Return how many runs are in flight on a device: what its memory allows, and no more than are wanted."""
+    if memory is not None:
+        room = memory * 2**30
+    elif device.platform == "cpu":
+        room = CPU_MEMORY
+    else:
+        room = GPU_SHARE * (device.memory_stats() or {}).get("bytes_limit", 2**32)
+    fit = min(MAX_BATCH, max(1, int(room / run_bytes(sizes, n_cells))))
+    return min(1 << (fit.bit_length() - 1), max(MIN_BATCH, power_of_two(n_runs)))
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def lengthened(array: np.ndarray, to: int) -> np.ndarray:
+    """Return an array with its last row repeated up to a length."""
+    return np.concatenate([array, np.repeat(array[-1:], to - len(array), axis=0)])
+
+
 def flat(tables: Tables, sizes: Sizes) -> Flat:
-    """Lay the tables out for the device."""
-    cells = tables.cells
-    kinds = len(tables.topic_cdf)
-    cuts = np.zeros((kinds, sizes.topics), np.uint32)
+    """Lay the tables out for the device: one-dimensional, their lengths powers of two, so that few programs are compiled."""
+    cells, kinds = tables.cells, len(tables.topic_cdf)
+    cuts, n_cuts, n_eval = np.zeros((kinds, sizes.topics), np.uint32), np.zeros(kinds, np.int32), np.zeros(kinds, np.int32)
     cuts[:, : tables.topic_cdf.shape[1]] = tables.topic_cdf
-    n_cuts, n_eval = np.zeros(kinds, np.int32), np.zeros(kinds, np.int32)
     n_cuts[cells["task_table"]], n_eval[cells["task_table"]] = cells["topics"] - 1, cells["n_eval"]
     one_of = np.unique(cells["eval_table"], return_index=True)[1]
+
+    def long(array: np.ndarray) -> np.ndarray:
+        return lengthened(array, power_of_two(len(array)))
+
     return Flat(
-        tables.pass_threshold.reshape(-1), tables.effect_sign.reshape(-1), tables.route_any.reshape(-1),
-        tables.off_weight.astype(np.uint32).reshape(-1), np.int32(tables.route_any.shape[-1]), tables.flip_rate.reshape(-1), tables.retire,
-        cuts, n_cuts, n_eval, cells["task_table"][one_of], cells["pass_table"][one_of],
-    )  # fmt: skip
+        passes=long(tables.pass_threshold.reshape(-1)),
+        signs=long(tables.effect_sign.reshape(-1)),
+        route_any=long(tables.route_any.reshape(-1)),
+        off_weight=long(tables.off_weight.astype(np.uint32).reshape(-1)),
+        route_width=np.int32(tables.route_any.shape[-1]),
+        flip_rate=long(tables.flip_rate.reshape(-1)),
+        retire=long(tables.retire),
+        cuts=long(cuts),
+        n_cuts=long(n_cuts),
+        n_eval=long(n_eval),
+        eval_task=long(cells["task_table"][one_of]),
+        eval_pass=long(cells["pass_table"][one_of]),
+    )
 
 
-@lru_cache(maxsize=64)
-def program(sizes: Sizes, batch: int) -> Any:
-    return jax.jit(lambda key0, first, n, cells, baseline, tables: play_runs(key0, first, n, cells, baseline, tables, sizes, batch))
+def arguments(tables: Tables, baseline: np.ndarray) -> tuple[Sizes, tuple[Any, np.ndarray, Flat]]:
+    """Return the sizes of a call, and its cells, baseline and tables. The number of cells is rounded up: some play twice."""
+    sizes, n = sizes_of(tables.cells), len(tables.cells)
+    more = n if n <= 2 else padded(n, 4)
+    cells = Row(*(lengthened(np.ascontiguousarray(tables.cells[name]), more) for name in Row._fields))
+    return sizes, (cells, lengthened(baseline, more), flat(tables, sizes))
 
 
-def run(layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int, batch: int = 128) -> np.ndarray:
-    """Simulate every cell on a range of runs; see :data:`sim.kernels.backends.Simulate`."""
-    sizes = sizes_of(tables.cells)
+def shares(first_run: int, n_runs: int, devices: int) -> tuple[np.ndarray, np.ndarray]:
+    """Deal runs out: the first run of each device, uint32, and how many it has, int32."""
+    start = np.arange(devices + 1) * n_runs // devices
+    return (first_run + start[:-1]).astype(np.uint32), np.diff(start).astype(np.int32)
+
+
+# ---------------------------------------------------------------- compiled programs
+
+
+def traceable(sizes: Sizes, batch: int, devices: Sequence[Any]) -> Any:
+    """Return the function that is compiled: each device plays its share; results have one row per device."""
+    mesh = Mesh(np.array(devices), ("runs",))
+    split, everywhere = PartitionSpec("runs"), PartitionSpec()
+
+    def share(seed: Any, first_run: Any, n_runs: Any, *arguments: Any) -> Any:
+        sums = play_runs(seed, first_run[0], n_runs[0], *arguments, sizes=sizes, batch=batch)
+        return jax.tree.map(lambda part: part[None], sums)
+
+    specs = (everywhere, split, split, everywhere, everywhere, everywhere)
+    body = jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
+    return jax.jit(body, in_shardings=tuple(NamedSharding(mesh, spec) for spec in specs))
+
+
+def machine(devices: Sequence[Any]) -> str:
+    """Return what a program that was compiled here depends on, apart from its sources and its sizes."""
+    flags = ""
+    with contextlib.suppress(OSError):
+        flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("flags", "Features"))), "")
+    kinds = [(d.platform, d.device_kind, d.id) for d in devices]
+    return f"{platform.machine()} {flags} {devices[0].client.platform_version} {kinds} {os.environ.get('XLA_FLAGS')}"
+
+
+def kept(file: Path) -> Any:
+    """Return a program that was kept, or None: whatever is wrong with the file costs time, not the run."""
+    try:
+        return serialize_executable.deserialize_and_load(*pickle.loads(file.read_bytes()))
+    except Exception:
+        return None
+
+
+def keep(file: Path, compiled: Any) -> None:
+    """Keep a program, if that is possible here."""
+    with contextlib.suppress(Exception), tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as out:
+        try:
+            out.write(pickle.dumps(serialize_executable.serialize(compiled)))
+            out.close()
+            os.replace(out.name, file)
+        except BaseException:
+            os.unlink(out.name)
+            raise
+
+
+def program(sizes: Sizes, batch: int, devices: Sequence[Any], values: Any) -> Any:
+    """Return the compiled program for arguments of these shapes: made once per process, and once per machine if it can be kept."""
+    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(values)]
+    key = (sizes, batch, tuple(devices), tuple(shapes))
+    with _lock:
+        if key in _programs:
+            return _programs[key]
+        name = hashlib.sha256(repr((sizes, batch, shapes, machine(devices))).encode()).hexdigest()[:32]
+        folder = cache_folder("jax", f"{jax.__version__} {jax.lib.__version__}")
+        compiled = kept(folder / name)
+        if compiled is None:
+            compiled = traceable(sizes, batch, devices).lower(*values).compile()
+            if usable(folder):
+                keep(folder / name, compiled)
+        _programs[key] = compiled
+        return compiled
+
+
+# ---------------------------------------------------------------- from Python
+
+
+def run(
+    layout: Layout,
+    tables: Tables,
+    baseline: np.ndarray,
+    seed: int,
+    first_run: int,
+    n_runs: int,
+    memory: float | None = None,
+    batch: int | None = None,
+    prepared_for: int = 0,
+) -> np.ndarray:
+    """Simulate every cell on a range of runs.
+
+    Parameters
+    ----------
+    layout, tables, baseline, seed, first_run, n_runs
+        As for every backend (:data:`sim.kernels.backends.Simulate`).
+    memory
+        GiB that the runs in flight may take on each device; by default what suits it.
+    batch
+        Runs in flight on each device, instead.
+    prepared_for
+        The number of runs that calls to come will have: with ``n_runs=0`` their program is compiled and nothing is played.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 sums, shape (cells, layout.size).
+    """
+    devices = jax.local_devices()
+    sizes, fixed = arguments(tables, baseline)
+    each = -(-max(n_runs, prepared_for) // len(devices))
+    batch = batch or batch_of(sizes, len(fixed[1]), each, memory, devices[0])
     with jax.enable_x64(True):
-        cells = Row(*(np.ascontiguousarray(tables.cells[name]) for name in Row._fields))
-        out = program(sizes, batch)(np.uint32(seed), np.uint32(first_run), np.int32(n_runs), cells, baseline, flat(tables, sizes))
-        metrics, series, histogram = jax.device_get(out)
+        values = (np.uint32(seed), *shares(first_run, n_runs, len(devices)), *fixed)
+        parts = jax.device_get(program(sizes, batch, devices, values)(*values))
+    metrics, series, histogram = (part.sum(axis=0)[: len(baseline)] for part in parts)
     return layout.pack(n_runs, metrics, series, histogram)

@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
     slots: int  # cap and per_round, together
     per_round: int
     rounds: int
-    max_trials: int  # of one skill
+    trial_bits: int  # of the most trials a skill can have
     start: bool  # whether any shelf starts with skills
     sampled: bool
     rollback: bool
@@ -265,13 +265,12 @@ def retire(cell: Any, shelf: Shelf, tables: Any) -> tuple[Shelf, jax.Array, jax.
     return (shelf._replace(skill=jnp.where(gone, NOBODY, shelf.skill), own=own, size=shelf.size - left), *counts)
 
 
-def chat_key(n: jax.Array, net: jax.Array, max_trials: int) -> tuple[jax.Array, int]:
+def chat_key(n: jax.Array, net: jax.Array, b: int) -> tuple[jax.Array, int]:
     """Return a whole number per skill that orders them as chat = net / n does, equal for equal fractions; and that of chat 0.
 
     Two different fractions with denominators below 2^b are at least 2^-2b apart, so (1 + chat) 2^(2b) rounded down tells
     them apart. It is divided out in two steps of b bits.
     """
-    b = max_trials.bit_length()
     kind = U32 if 2 * b + 1 < 32 else U64
     tried = jnp.maximum(n, 1).astype(kind)
     share = jnp.where(n == 0, 1, n + net).astype(kind) << b
@@ -297,7 +296,7 @@ def synthesise(
     topics, slots = jnp.arange(sizes.topics, dtype=U32), jnp.arange(sizes.slots, dtype=I32)
     covered = shelf.own >= np.uint64(1 << OWN_AT)
     cluster = jnp.where(covered & (words.cover < cell.cover_guard), U32(0), state.pool)
-    key, chat_zero = chat_key(shelf.n, shelf.net, sizes.max_trials)
+    key, chat_zero = chat_key(shelf.n, shelf.net, sizes.trial_bits)
     worst_of_all = jnp.iinfo(key.dtype).max
     key = jnp.where(shelf.skill == NOBODY, jnp.array(worst_of_all, key.dtype), key)
 

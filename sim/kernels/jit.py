@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -24,18 +23,11 @@ import numba
 from numba.core import config
 from numba.core.compiler import Compiler
 
-COMPILED_SOURCES = ("kernels/*.py", "curators/*.py", "rng.py", "tables.py", "variables.py")
-
+from sim.kernels.cache import cache_folder, usable
 
 def cache_dir() -> Path:
     """Return the folder of compiled code for exactly these sources and this numba."""
-    package = Path(__file__).resolve().parent.parent
-    sha = hashlib.sha256(numba.__version__.encode())
-    for pattern in COMPILED_SOURCES:
-        for path in sorted(package.glob(pattern)):
-            sha.update(path.name.encode() + path.read_bytes())
-    base = os.environ.get("HALFBLIND_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "halfblind")
-    return Path(os.path.expanduser(base)) / "numba" / sha.hexdigest()[:16]
+    return cache_folder("numba", numba.__version__)
 
 
 @contextlib.contextmanager
@@ -48,15 +40,6 @@ def _cache_at(folder: Path) -> Iterator[None]:
         yield
     finally:
         numba_config.CACHE_DIR = before
-
-
-def _usable(folder: Path) -> bool:
-    """Whether compiled code can be kept there. If not, none is: numba would fall back to a folder that can go stale."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.access(folder, os.W_OK | os.X_OK)
-    except OSError:
-        return False
 
 
 class _DistinctArrays(Compiler):  # type: ignore[misc]
@@ -105,10 +88,10 @@ def entry(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Callable[..., Any]) -> Any:
     folder = cache_dir()
-    usable = _usable(folder)
+    keep = usable(folder)  # if not, nothing is kept: numba would fall back to a folder that can go stale
     with _cache_at(folder):
-        dispatcher = _njit(nogil=True, cache=usable, no_cfunc_wrapper=True, **_FLAGS)(function)
-    if usable:
+        dispatcher = _njit(nogil=True, cache=keep, no_cfunc_wrapper=True, **_FLAGS)(function)
+    if keep:
         _forgive(dispatcher._cache)
     return dispatcher
 

@@ -1,0 +1,256 @@
+"""The runs of the JAX kernel: from drawing their tasks to sums over them, as array code; :mod:`sim.kernels.jax_kernel` calls it.
+
+Runs are played in batches, all of a batch together. Loop order: batch, then round; a round is mapped over cells inside a map
+over runs, so that random words and tasks are drawn once per run and serve all cells. Sums are taken on the device, round by
+round: what comes back is one vector of sums, and no record of a run is kept. The batch loop runs on the device too, up to a
+number of runs that is an argument: one compiled program plays any number of runs.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sim import rng
+from sim.kernels import jax_round as stages
+from sim.kernels.jax_round import I32, I64, NOBODY, SIGN_AT, U32, U64, Shelf, Sizes, Tasks, count, look_up, total
+from sim.tables import CELL_DTYPE, DIFFICULTY_BITS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, RATE_BITS
+from sim.variables import HISTOGRAM_BINS, METRIC, METRICS, SERIES
+
+Row: Any = namedtuple("Row", CELL_DTYPE.names or ())  # noqa: PYI024 - the fields are those of the tables
+COUNTED = (
+    "tail_eval", "first_eval", "peak_eval", "floor_eval", "tail_sampled", "first_sampled", "peak_sampled", "synthesised", "retired",
+    "evicted", "rollbacks", "restored", "dropped", "observed_failures", "hidden_failures", "phantom_failures", "routed",
+    "wrongly_retired", "retire_trials",
+)  # fmt: skip
+
+
+class Flat(NamedTuple):
+    """The tables on the device, each in one dimension, and what decides how to read them."""
+
+    passes: jax.Array
+    signs: jax.Array
+    route_any: jax.Array
+    off_weight: jax.Array
+    route_width: int | jax.Array
+    flip_rate: jax.Array
+    retire: jax.Array
+    cuts: jax.Array  # uint32 (task tables, topics)
+    n_cuts: jax.Array  # int32 (task tables,)
+    n_eval: jax.Array  # int32 (task tables,)
+    eval_task: jax.Array  # int32 (eval tables,): the task table of an eval table
+    eval_pass: jax.Array  # int32 (eval tables,): and its pass table
+
+
+class State(NamedTuple):
+    """What one cell of one run remembers from round to round."""
+
+    shelf: Shelf
+    births: jax.Array
+    pool: jax.Array
+    phantom: jax.Array
+    best: jax.Array | None
+    best_shelf: Shelf | None
+    flags: jax.Array | None
+    record: dict[str, jax.Array]
+
+
+# ---------------------------------------------------------------- before the first round
+
+
+def lay_out_tasks(key: tuple[jax.Array, jax.Array], cells: Any, tables: Flat, sizes: Sizes) -> Tasks:
+    """Draw the tasks of a run; fields have one row per kind of table, or one for all cells where there is one kind."""
+    zero = jnp.zeros((), U32)
+    topic_word, bin_word = stages.draw(key, zero, rng.TRAIN_DRAW, sizes.n_train)
+    eval_word, eval_bin = stages.draw(key, zero, rng.EVAL_DRAW, sizes.n_eval)
+    is_cut = jnp.arange(sizes.topics, dtype=I32) < tables.n_cuts[:, None]
+
+    def topics(words: jax.Array) -> jax.Array:
+        return total(((words[None, :, None] >= tables.cuts[:, None, :]) & is_cut[:, None, :]).astype(U32))
+
+    train_topic, train_bin, eval_bin = topics(topic_word), bin_word >> (32 - DIFFICULTY_BITS), eval_bin >> (32 - DIFFICULTY_BITS)
+    there = jnp.arange(sizes.n_eval, dtype=I32) < tables.n_eval[:, None]
+    eval_topic = jnp.where(there, topics(eval_word), U32(sizes.topics))
+
+    def sums(task_table: jax.Array, pass_table: jax.Array) -> tuple[jax.Array, jax.Array]:
+        bare, off = (
+            look_up(tables.passes, stages.pass_index(pass_table, U32(row), eval_bin)) >> (32 - EVAL_BITS) for row in (NO_SKILL, OFF_TOPIC)
+        )
+        by_topic = [count(rates, eval_topic[task_table], sizes.topics).astype(I64) for rates in (bare, off)]
+        return by_topic[0], by_topic[1] - by_topic[0]
+
+    none_sum, off_gain = jax.vmap(sums)(tables.eval_task, tables.eval_pass)
+    fail, passed = jax.vmap(lambda cell: flip_rates(key, cell, pick_kind(train_topic, cell.task_table), tables, sizes))(cells)
+    return Tasks(train_topic, train_bin, fail, passed, eval_topic, eval_bin, none_sum, off_gain)
+
+
+def flip_rates(key: Any, cell: Any, topic: jax.Array, tables: Flat, sizes: Sizes) -> tuple[jax.Array, jax.Array]:
+    """Return the error rates of the train tasks of one cell; one pair for all of them where no cell has clustered errors."""
+    if not sizes.spread:
+        return cell.flip_fail, cell.flip_pass
+    words = stages.draw(key, jnp.zeros((), U32), rng.RATE_DRAW, max(sizes.n_train, sizes.topics))
+    unit = jnp.where(cell.spread_by_task != 0, jnp.arange(sizes.n_train, dtype=U32), topic)
+    clustered = (cell.spread_by_task + cell.spread_by_topic) != 0
+    start = (2 * cell.rate_table) << RATE_BITS
+    return tuple(  # type: ignore[return-value]
+        jnp.where(clustered, look_up(tables.flip_rate, start + (side << RATE_BITS) + (look_up(w, unit) >> (32 - RATE_BITS)).astype(I32)), rate)
+        for side, w, rate in zip((0, 1), words, (cell.flip_fail, cell.flip_pass), strict=True)
+    )
+
+
+def pick_kind(rows: jax.Array, kind: jax.Array) -> jax.Array:
+    """Return one row; where there is one only, it stays shared by all cells."""
+    return rows[0] if len(rows) == 1 else rows[kind]
+
+
+def seen_by(cell: Any, tasks: Tasks) -> Tasks:
+    """Return the tasks as one cell sees them."""
+    return tasks._replace(
+        topic=pick_kind(tasks.topic, cell.task_table),
+        eval_topic=pick_kind(tasks.eval_topic, cell.task_table),
+        none_sum=pick_kind(tasks.none_sum, cell.eval_table),
+        off_gain=pick_kind(tasks.off_gain, cell.eval_table),
+    )
+
+
+def start(cell: Any, tasks: Tasks, effect: jax.Array | None, tables: Flat, sizes: Sizes) -> State:
+    """Empty pools, empty shelf; note the eval with no skill, then put what there is at the start on the shelf."""
+    zero, slots, pool = I32(0), jnp.zeros(sizes.slots, I32), jnp.zeros(sizes.topics, U32)
+    shelf = Shelf(jnp.full(sizes.slots, NOBODY), slots, slots, slots.astype(U32), pool.astype(U64), pool, zero)
+    record = dict.fromkeys(COUNTED, zero) | {"retire_trials": I64(0), "floor_eval": stages.evaluate(cell, shelf, tasks, tables, sizes)}
+    if effect is not None:
+        born = jnp.arange(sizes.slots, dtype=I32)
+        topic, row = (born % cell.topics).astype(U32), effect >> (32 - EFFECT_BITS)
+        sign = look_up(tables.signs, cell.pass_table * stages.ROWS + row.astype(I32))
+        there = born < cell.start
+        skills = jnp.where(there, stages.new_skill(topic, born, row, sign), NOBODY)
+        rates = jax.vmap(lambda k, r: stages.rates_of(cell, k, r, tasks, tables))(topic, row)
+        own = count(stages.packed(there, rates), jnp.where(there, topic, U32(sizes.topics)), sizes.topics)
+        place = jnp.where(there, total((skills[None, :] < skills[:, None]).astype(U32)), U32(sizes.slots))
+        shelf = stages.arrange(shelf._replace(skill=skills, rates=rates, own=own, size=cell.start), place, sizes)
+    best = (I32(-1), shelf, zero) if sizes.rollback else (None, None, None)
+    return State(shelf, cell.start, pool, pool, *best, record)
+
+
+# ---------------------------------------------------------------- the rounds
+
+
+def play_round(t: jax.Array, cell: Any, words: Any, tasks: Tasks, state: State, tables: Flat, sizes: Sizes) -> tuple[State, jax.Array]:
+    """Play a round of one cell of one run. Return its state and what SERIES lists."""
+    before, tasks, r = state, seen_by(cell, tasks), state.record
+    slot, trial, label, flip, hidden = stages.attempt(cell, tasks, words, state.shelf, tables, sizes)
+    by_slot, by_topic = count(trial, slot, sizes.slots), count(flip, label, sizes.topics)
+    routed, failures, phantoms = total(by_slot & stages.LOW16), total(by_topic & stages.LOW16), total(by_topic >> 16)
+    shelf, state = stages.credit(state.shelf, by_slot), stages.forget(cell, state, by_topic)
+    shelf, retired, trials, wrongly = stages.retire(cell, shelf, tables)
+    state, shelf, written, evicted = stages.synthesise(cell, t < cell.rounds - 1, tasks, words, state, shelf, tables, sizes)
+    shelf = stages.tidy(shelf, sizes)
+
+    now = stages.evaluate(cell, shelf, tasks, tables, sizes)
+    sampled = stages.sample_eval(cell, tasks, words, shelf, tables, sizes) if sizes.sampled else I32(0)
+    rolled = restored = dropped = I32(0)
+    if sizes.rollback:
+        state, shelf, rolled, restored, dropped = stages.roll_back(cell, sampled, state, shelf)
+    first, last = t < cell.window, t >= cell.rounds - cell.window
+    new = {
+        "tail_eval": jnp.where(last, now, 0), "first_eval": jnp.where(first, now, 0),
+        "tail_sampled": jnp.where(last, sampled, 0), "first_sampled": jnp.where(first, sampled, 0),
+        "synthesised": written, "retired": retired, "evicted": evicted, "rollbacks": rolled, "restored": restored, "dropped": dropped,
+        "observed_failures": failures.astype(I32), "hidden_failures": hidden, "phantom_failures": phantoms.astype(I32),
+        "routed": routed.astype(I32), "wrongly_retired": wrongly, "retire_trials": trials,
+    }  # fmt: skip
+    record = r | {name: r[name] + value for name, value in new.items()}
+    record |= {"peak_eval": jnp.maximum(r["peak_eval"], now), "peak_sampled": jnp.maximum(r["peak_sampled"], sampled)}
+    state = state._replace(shelf=shelf, record=record)
+    series = jnp.stack([now, shelf.size, retired, evicted, written, new["observed_failures"]])
+    if sizes.ragged:
+        on = t < cell.rounds
+        state = jax.tree.map(lambda after, old: jnp.where(on, after, old), state, before)
+        series = jnp.where(on, series, 0)
+    return state, series
+
+
+def finish(cell: Any, state: State) -> jax.Array:
+    """Return the record of a run, int64, in the order of METRICS."""
+    m = {name: value.astype(I64) for name, value in state.record.items()}
+    signs = (state.shelf.skill >> SIGN_AT) & np.uint32(3)
+    m["lift"] = m["tail_eval"] - cell.window * m["floor_eval"]
+    m["rolling_gain"] = m["tail_eval"] - m["first_eval"]
+    m["deprecated"] = m["retired"] + m["evicted"]
+    m["flips"] = m["hidden_failures"] + m["phantom_failures"]
+    m["active_final"] = state.shelf.size.astype(I64)
+    m["harmful_final"] = total(((signs == 0) & (state.shelf.skill != NOBODY)).astype(I64))
+    m["retire_trials_x_retired"] = m["retire_trials"] * m["retired"]
+    return jnp.stack([m[name] for name in METRICS])
+
+
+# ---------------------------------------------------------------- batches of runs
+
+
+def squares(values: jax.Array) -> list[jax.Array]:
+    """Return values, and the high and low 32 bits of their squares, each added up over runs."""
+    square = values * values
+    return [jnp.sum(part, axis=0) for part in (values, square >> 32, square & np.int64(0xFFFFFFFF))]
+
+
+def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: Any, baseline: Any, tables: Flat, sizes: Sizes) -> Any:
+    """Play one batch of runs, of which those that are ``there`` count. Return sums of metrics and series, and the histogram."""
+    runs = first_run + jnp.arange(len(there), dtype=U32)
+
+    def begin(run: jax.Array) -> tuple[Tasks, State]:
+        key = (key0, run)
+        tasks = lay_out_tasks(key, cells, tables, sizes)
+        effect = stages.draw(key, jnp.zeros((), U32), rng.START, sizes.slots)[1] if sizes.start else None
+        of_cell = jax.vmap(lambda cell, fail, passed: start(cell, seen_by(cell, tasks), effect, tables, sizes))
+        return tasks, of_cell(cells, tasks.flip_fail, tasks.flip_pass)
+
+    def round_of_run(t: jax.Array, words: stages.Words, tasks: Tasks, state: State) -> tuple[State, jax.Array]:
+        def of_cell(cell: Any, fail: jax.Array, passed: jax.Array, state: State) -> tuple[State, jax.Array]:
+            return play_round(t, cell, words, tasks._replace(flip_fail=fail, flip_pass=passed), state, tables, sizes)
+
+        return jax.vmap(of_cell)(cells, tasks.flip_fail, tasks.flip_pass, state)
+
+    def words_of(t: jax.Array) -> stages.Words:
+        return jax.vmap(lambda run: stages.draw_words((key0, run), t, sizes))(runs)
+
+    # A round's words are drawn in the round before and handed over by the loop. Drawn where they are used, the compiler would
+    # draw them again for every cell: it rates arithmetic cheaper than memory, and sees through its own barriers.
+    def step(carry: tuple[State, stages.Words], t: jax.Array) -> tuple[tuple[State, stages.Words], jax.Array]:
+        state, words = carry
+        state, series = jax.vmap(round_of_run, (None, 0, 0, 0))(t, words, tasks, state)
+        series = jnp.where(there[:, None, None], series, 0).astype(I64)
+        return (state, words_of(t + 1)), jnp.stack(squares(series), axis=-1)
+
+    tasks, state = jax.vmap(begin)(runs)
+    (state, _), series = jax.lax.scan(step, (state, words_of(I32(0))), jnp.arange(sizes.rounds, dtype=I32))
+    record = jax.vmap(jax.vmap(finish), (None, 0))(cells, state)
+    record = jnp.where(there[:, None, None], record, 0)
+    metrics = jnp.stack(squares(record) + squares(record - record[:, baseline]), axis=-1)
+    bins = jnp.minimum(record[:, :, METRIC["retired"]], HISTOGRAM_BINS - 1)
+    hits = (bins[:, :, None] == jnp.arange(HISTOGRAM_BINS)) & there[:, None, None]
+    return metrics, jnp.moveaxis(series, 0, 1), jnp.sum(hits, axis=0, dtype=I64)
+
+
+def play_runs(key0: jax.Array, first_run: jax.Array, n_runs: jax.Array, cells: Any, baseline: Any, tables: Flat, sizes: Sizes, batch: int) -> Any:
+    """Play ``n_runs`` runs in batches; return their sums."""
+    n_cells = len(baseline)
+    empty = (
+        jnp.zeros((n_cells, len(METRICS), 6), I64),
+        jnp.zeros((n_cells, sizes.rounds, len(SERIES), 3), I64),
+        jnp.zeros((n_cells, HISTOGRAM_BINS), I64),
+    )
+
+    def more(carry: Any) -> jax.Array:
+        return carry[0] < n_runs
+
+    def one(carry: Any) -> Any:
+        done, sums = carry
+        there = jnp.arange(batch, dtype=I32) < n_runs - done
+        new = play_batch(key0, first_run + done.astype(U32), there, cells, baseline, tables, sizes)
+        return done + batch, jax.tree.map(jnp.add, sums, new)
+
+    return jax.lax.while_loop(more, one, (I32(0), empty))[1]
