@@ -166,7 +166,8 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
 
 
 def _unknown(key: str) -> InputError:
-    known = [*PARAMETERS, "runs", "seed", "backend", "backend.memory", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures", *GROUPS]
+    keys = ("runs", "seed", "backend", "backend.memory", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures")
+    known = [*PARAMETERS, *keys, *GROUPS]
     short = {path.rsplit(".", 1)[-1]: path for path in PARAMETERS}
     close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.6)]
     if key.startswith("target_se."):

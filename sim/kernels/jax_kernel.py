@@ -23,11 +23,11 @@ import platform
 import tempfile
 import threading
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import serialize_executable
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -36,7 +36,7 @@ from sim.kernels.cache import cache_folder, usable
 from sim.kernels.jax_round import Sizes
 from sim.kernels.jax_runs import Flat, Row, play_runs
 from sim.sums import Layout
-from sim.tables import Tables
+from sim.tables import CELL_DTYPE, Tables
 
 CPU_MEMORY = 4 * 2**20  # bytes in flight: what a cache holds is faster than what memory does
 GPU_SHARE = 0.5  # of a device's memory: as much again for what the compiler needs
@@ -136,7 +136,7 @@ def arguments(tables: Tables, baseline: np.ndarray) -> tuple[Sizes, tuple[Any, n
     """Return the sizes of a call, and its cells, baseline and tables. The number of cells is rounded up: some play twice."""
     sizes, n = sizes_of(tables.cells), len(tables.cells)
     more = n if n <= 2 else padded(n, 4)
-    cells = Row(*(lengthened(np.ascontiguousarray(tables.cells[name]), more) for name in Row._fields))
+    cells = Row(*(lengthened(np.ascontiguousarray(tables.cells[name]), more) for name in CELL_DTYPE.names or ()))
     return sizes, (cells, lengthened(baseline, more), flat(tables, sizes))
 
 
@@ -154,8 +154,8 @@ def traceable(sizes: Sizes, batch: int, devices: Sequence[Any]) -> Any:
     mesh = Mesh(np.array(devices), ("runs",))
     split, everywhere = PartitionSpec("runs"), PartitionSpec()
 
-    def share(seed: Any, first_run: Any, n_runs: Any, *arguments: Any) -> Any:
-        sums = play_runs(seed, first_run[0], n_runs[0], *arguments, sizes=sizes, batch=batch)
+    def share(seed: Any, first_run: Any, n_runs: Any, cells: Any, baseline: Any, tables: Flat) -> Any:
+        sums = play_runs(seed, first_run[0], n_runs[0], cells, baseline, tables, sizes, batch)
         return jax.tree.map(lambda part: part[None], sums)
 
     specs = (everywhere, split, split, everywhere, everywhere, everywhere)
@@ -200,7 +200,7 @@ def program(sizes: Sizes, batch: int, devices: Sequence[Any], values: Any) -> An
         if key in _programs:
             return _programs[key]
         name = hashlib.sha256(repr((sizes, batch, shapes, machine(devices))).encode()).hexdigest()[:32]
-        folder = cache_folder("jax", f"{jax.__version__} {jax.lib.__version__}")
+        folder = cache_folder("jax", f"{jax.__version__} {version('jaxlib')}")
         compiled = kept(folder / name)
         if compiled is None:
             compiled = traceable(sizes, batch, devices).lower(*values).compile()

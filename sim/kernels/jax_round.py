@@ -59,9 +59,9 @@ class Words(NamedTuple):
     cover: jax.Array
     spurious: jax.Array
     effect: jax.Array
-    eval_route: jax.Array | None
-    eval_pick: jax.Array | None
-    eval_outcome: jax.Array | None
+    eval_route: Any  # None, as the next two, where no cell samples its eval
+    eval_pick: Any
+    eval_outcome: Any
 
 
 class Tasks(NamedTuple):

@@ -9,7 +9,7 @@ number of runs that is an argument: one compiled program plays any number of run
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,10 @@ import numpy as np
 from sim import rng
 from sim.kernels import jax_round as stages
 from sim.kernels.jax_round import I32, I64, NOBODY, SIGN_AT, U32, U64, Shelf, Sizes, Tasks, count, look_up, total
-from sim.tables import CELL_DTYPE, DIFFICULTY_BITS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, RATE_BITS
+from sim.tables import CELL_DTYPE, DIFFICULTY_BITS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, RATE_BITS, ROWS
 from sim.variables import HISTOGRAM_BINS, METRIC, METRICS, SERIES
 
-Row: Any = namedtuple("Row", CELL_DTYPE.names or ())  # noqa: PYI024 - the fields are those of the tables
+Row: Any = namedtuple("Row", list(CELL_DTYPE.names))  # type: ignore[misc, arg-type]
 COUNTED = (
     "tail_eval", "first_eval", "peak_eval", "floor_eval", "tail_sampled", "first_sampled", "peak_sampled", "synthesised", "retired",
     "evicted", "rollbacks", "restored", "dropped", "observed_failures", "hidden_failures", "phantom_failures", "routed",
@@ -29,21 +29,24 @@ COUNTED = (
 )  # fmt: skip
 
 
-class Flat(NamedTuple):
-    """The tables on the device, each in one dimension, and what decides how to read them."""
+Table: TypeAlias = Any  # NumPy's on the way in, JAX's inside
 
-    passes: jax.Array
-    signs: jax.Array
-    route_any: jax.Array
-    off_weight: jax.Array
-    route_width: int | jax.Array
-    flip_rate: jax.Array
-    retire: jax.Array
-    cuts: jax.Array  # uint32 (task tables, topics)
-    n_cuts: jax.Array  # int32 (task tables,)
-    n_eval: jax.Array  # int32 (task tables,)
-    eval_task: jax.Array  # int32 (eval tables,): the task table of an eval table
-    eval_pass: jax.Array  # int32 (eval tables,): and its pass table
+
+class Flat(NamedTuple):
+    """The tables, what is looked up by index in one dimension."""
+
+    passes: Table
+    signs: Table
+    route_any: Table
+    off_weight: Table
+    route_width: Table  # int32 (): numbers of off-topic skills that a route table goes through
+    flip_rate: Table
+    retire: Table
+    cuts: Table  # uint32 (task tables, topics)
+    n_cuts: Table  # int32 (task tables,)
+    n_eval: Table  # int32 (task tables,)
+    eval_task: Table  # int32 (eval tables,): the task table of an eval table
+    eval_pass: Table  # int32 (eval tables,): and its pass table
 
 
 class State(NamedTuple):
@@ -95,11 +98,12 @@ def flip_rates(key: Any, cell: Any, topic: jax.Array, tables: Flat, sizes: Sizes
     words = stages.draw(key, jnp.zeros((), U32), rng.RATE_DRAW, max(sizes.n_train, sizes.topics))
     unit = jnp.where(cell.spread_by_task != 0, jnp.arange(sizes.n_train, dtype=U32), topic)
     clustered = (cell.spread_by_task + cell.spread_by_topic) != 0
-    start = (2 * cell.rate_table) << RATE_BITS
-    return tuple(  # type: ignore[return-value]
-        jnp.where(clustered, look_up(tables.flip_rate, start + (side << RATE_BITS) + (look_up(w, unit) >> (32 - RATE_BITS)).astype(I32)), rate)
-        for side, w, rate in zip((0, 1), words, (cell.flip_fail, cell.flip_pass), strict=True)
-    )
+
+    def rate(side: int, word: jax.Array, otherwise: jax.Array) -> jax.Array:
+        quantile = (look_up(word, unit) >> (32 - RATE_BITS)).astype(I32)
+        return jnp.where(clustered, look_up(tables.flip_rate, ((2 * cell.rate_table + side) << RATE_BITS) + quantile), otherwise)
+
+    return rate(0, words[0], cell.flip_fail), rate(1, words[1], cell.flip_pass)
 
 
 def pick_kind(rows: jax.Array, kind: jax.Array) -> jax.Array:
@@ -125,15 +129,15 @@ def start(cell: Any, tasks: Tasks, effect: jax.Array | None, tables: Flat, sizes
     if effect is not None:
         born = jnp.arange(sizes.slots, dtype=I32)
         topic, row = (born % cell.topics).astype(U32), effect >> (32 - EFFECT_BITS)
-        sign = look_up(tables.signs, cell.pass_table * stages.ROWS + row.astype(I32))
+        sign = look_up(tables.signs, cell.pass_table * ROWS + row.astype(I32))
         there = born < cell.start
         skills = jnp.where(there, stages.new_skill(topic, born, row, sign), NOBODY)
         rates = jax.vmap(lambda k, r: stages.rates_of(cell, k, r, tasks, tables))(topic, row)
         own = count(stages.packed(there, rates), jnp.where(there, topic, U32(sizes.topics)), sizes.topics)
         place = jnp.where(there, total((skills[None, :] < skills[:, None]).astype(U32)), U32(sizes.slots))
         shelf = stages.arrange(shelf._replace(skill=skills, rates=rates, own=own, size=cell.start), place, sizes)
-    best = (I32(-1), shelf, zero) if sizes.rollback else (None, None, None)
-    return State(shelf, cell.start, pool, pool, *best, record)
+    state = State(shelf, cell.start, pool, pool, None, None, None, record)
+    return state._replace(best=I32(-1), best_shelf=shelf, flags=zero) if sizes.rollback else state
 
 
 # ---------------------------------------------------------------- the rounds
@@ -235,7 +239,7 @@ def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: A
     return metrics, jnp.moveaxis(series, 0, 1), jnp.sum(hits, axis=0, dtype=I64)
 
 
-def play_runs(key0: jax.Array, first_run: jax.Array, n_runs: jax.Array, cells: Any, baseline: Any, tables: Flat, sizes: Sizes, batch: int) -> Any:
+def play_runs(key0: Any, first_run: Any, n_runs: Any, cells: Any, baseline: Any, tables: Flat, sizes: Sizes, batch: int) -> Any:
     """Play ``n_runs`` runs in batches; return their sums."""
     n_cells = len(baseline)
     empty = (

@@ -25,6 +25,7 @@ from numba.core.compiler import Compiler
 
 from sim.kernels.cache import cache_folder, usable
 
+
 def cache_dir() -> Path:
     """Return the folder of compiled code for exactly these sources and this numba."""
     return cache_folder("numba", numba.__version__)

@@ -1,0 +1,236 @@
+"""The JAX kernel is the reference, to the bit, however runs are batched and on however many devices; and JAX stays as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from sim import reference
+from sim.kernels import backends, jax_kernel, numba_kernel
+from sim.kernels.backends import backend
+from sim.model import Cell
+from sim.sums import Layout, from_records
+from sim.tables import derive
+from sim.variables import METRICS, SERIES
+from tests import strategies
+from tests.conftest import ROOT, Command, same
+from tests.worlds import HARD_133, MAIN_71, NAMED, cell, rolling
+
+EVERYTHING = list(NAMED.values())  # one program for all, of cells that differ in every way but rounds
+BATCH = 8
+
+
+def sums(cells: Sequence[Cell], seed: int, first_run: int, n_runs: int, batch: int | None = BATCH, **how: Any) -> np.ndarray:
+    tables = derive(cells)
+    layout = Layout(int(tables.cells["rounds"].max()))
+    baseline = np.zeros(len(cells), np.int32)
+    return jax_kernel.run(layout, tables, baseline, seed, first_run, n_runs, batch=batch, **how)
+
+
+def numba_sums(cells: Sequence[Cell], seed: int, first_run: int, n_runs: int) -> np.ndarray:
+    tables = derive(cells)
+    found = numba_kernel.run(tables, np.zeros(len(cells), np.int32), seed, first_run, n_runs)
+    return Layout(int(tables.cells["rounds"].max())).pack(n_runs, found.metrics, found.series, found.histogram)
+
+
+def assert_same(got: np.ndarray, expected: np.ndarray) -> None:
+    """Two arrays of sums are equal; if not, say what differs: cells, metrics, series with their rounds."""
+    rounds = (expected.shape[1] - 1 - 6 * len(METRICS) - 64) // (3 * len(SERIES))
+    a, b = (Layout(rounds).unpack(vectors) for vectors in (got, expected))
+    different = {
+        "metrics": sorted({f"cell {c}: {METRICS[m]}" for c, m, _ in np.argwhere(a["metrics"] != b["metrics"])}),
+        "series": sorted({f"cell {c}, round {t}: {SERIES[s]}" for c, t, s, _ in np.argwhere(a["series"] != b["series"])})[:10],
+        "runs": np.argwhere(a["runs"] != b["runs"]).tolist(),
+        "histogram": np.argwhere(a["histogram"] != b["histogram"]).tolist(),
+    }
+    assert not any(different.values()), different
+
+
+def test_the_papers_worlds_are_those_of_the_reference_run_by_run() -> None:
+    """One run at a time: the sums are then the record itself."""
+    tables = derive(EVERYTHING)
+    baseline = np.zeros(len(EVERYTHING), np.int32)
+    for run in (34, 2**32 - 1):
+        records = reference.records(tables, 12, run, 1)
+        assert_same(sums(EVERYTHING, 12, run, 1), from_records(Layout(12), *records, baseline))
+
+
+def test_many_runs_are_those_of_numba() -> None:
+    assert_same(sums(EVERYTHING, 5, 1000, 403), numba_sums(EVERYTHING, 5, 1000, 403))
+
+
+def random_cells(number: int) -> list[Cell]:
+    """Return cells drawn by hypothesis. They are compared in one call: a call for each would compile for each."""
+    cells: list[Cell] = []
+
+    @settings(max_examples=2 * number, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(strategies.cells)
+    def collect(one: Cell) -> None:
+        cells.append(one)
+
+    collect()
+    return list(dict.fromkeys(cells))[-number:]  # the first ones are the simplest
+
+
+def test_random_cells_of_all_sizes_share_a_call() -> None:
+    cells = random_cells(100)
+    for seed, first_run, n_runs in [(1, 0, 1), (2**32 - 1, 2**32 - 3, 2), (12, 34, 9)]:
+        got, expected = (simulate(cells, seed, first_run, n_runs) for simulate in (sums, numba_sums))
+        wrong = np.flatnonzero((got != expected).any(axis=1))
+        assert not len(wrong), (seed, first_run, cells[wrong[0]])
+        assert_same(got, expected)
+
+
+def test_cells_of_one_kind_share_tables() -> None:
+    """One task table and one pass table: the program is another, since nothing is looked up by kind."""
+    cells = [cell(HARD_133, q, 0.1, replace(rolling(), cap=cap)) for q in (0.0, 0.4) for cap in (1, 20)]
+    assert_same(sums(cells, 1, 2, 50), numba_sums(cells, 1, 2, 50))
+
+
+@pytest.mark.parametrize("shape", ["wide", "long", "nothing is written"])
+def test_the_largest_runs_fit(shape: str) -> None:
+    """Topics 64, cap 128, tasks 4096 at once; 1000 rounds; pools that grow all the time, whose trials need more than 16 bits."""
+    synth = replace(MAIN_71.synth, per_round=64, cover_guard=0.0)
+    wide = replace(MAIN_71, n_train=4096, n_eval=4096, topics=64, topic_skew=0.0, synth=synth)
+    long = replace(MAIN_71, n_train=60, n_eval=2, topics=3, synth=replace(MAIN_71.synth, memory=1.0, min_cluster=400))
+    stuck = replace(MAIN_71, topics=1, n_train=4096, n_eval=1, synth=replace(MAIN_71.synth, per_round=0, memory=1.0))
+    one = {
+        "wide": cell(wide, 0.1, 0.1, replace(rolling(), cap=128, rounds=4, window=2)),
+        "long": cell(long, 0.1, 0.1, replace(rolling(), cap=2, rounds=1000, window=1000)),
+        "nothing is written": cell(stuck, 0.0, 1.0, replace(cell().policy, rounds=1000)),
+    }[shape]
+    assert_same(sums([one], 1, 0, 1, batch=1), numba_sums([one], 1, 0, 1))
+
+
+def test_batches_and_ranges_of_runs_are_the_whole() -> None:
+    whole = sums(EVERYTHING, 3, 7, 45)
+    np.testing.assert_array_equal(sums(EVERYTHING, 3, 7, 45, batch=64), whole)
+    parts = [sums(EVERYTHING, 3, 7 + a, b - a) for a, b in [(0, 1), (1, 17), (17, 45)]]
+    np.testing.assert_array_equal(sum(parts), whole)
+    assert not sums(EVERYTHING, 3, 7, 0).any()
+
+
+def test_memory_decides_how_many_runs_are_in_flight() -> None:
+    sizes, (cells, _, _) = jax_kernel.arguments(derive(EVERYTHING), np.zeros(len(EVERYTHING), np.int32))
+    device, n = jax.local_devices()[0], len(cells.n_train)
+    runs = [jax_kernel.batch_of(sizes, n, 10**6, memory, device) for memory in (1e-9, 0.01, 1.0, 1e6)]
+    assert runs[0] == 1
+    assert runs[0] < runs[1] < runs[2] < runs[3] == jax_kernel.MAX_BATCH
+    assert runs[1] * jax_kernel.run_bytes(sizes, n) <= 0.01 * 2**30
+    assert jax_kernel.batch_of(sizes, n, 3, 1.0, device) == jax_kernel.MIN_BATCH  # few runs need little
+
+
+def test_the_estimate_of_memory_holds() -> None:
+    """What the compiler sets aside for a batch is about what was estimated."""
+    sizes, fixed = jax_kernel.arguments(derive(EVERYTHING), np.zeros(len(EVERYTHING), np.int32))
+    devices = jax.local_devices()
+    with jax.enable_x64(True):
+        values = (np.uint32(1), *jax_kernel.shares(0, 1, len(devices)), *fixed)
+        taken = jax_kernel.program(sizes, 64, devices, values).memory_analysis().temp_size_in_bytes
+    assert 0.5 < taken / (64 * jax_kernel.run_bytes(sizes, len(fixed[1]))) < 1.5
+
+
+DEVICES = """
+import sys, jax, numpy as np
+from tests.test_jax import EVERYTHING, sums
+before = dict(jax.config.values)
+assert len(jax.local_devices()) == int(sys.argv[1])
+found = sums(EVERYTHING, 3, 7, 45)
+assert dict(jax.config.values) == before
+assert jax.numpy.arange(3.0).dtype == "float32" and jax.numpy.arange(3).dtype == "int32"
+print(sums(EVERYTHING, 3, 7, 1).sum(), found.sum(), hash(found.tobytes()))
+"""
+
+
+def test_two_devices_and_the_users_settings() -> None:
+    """Runs dealt to two devices, one of which may have none, add up to the same bits; and JAX is as it was."""
+    env = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"} | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    said = []
+    for devices in (1, 2):
+        flags = f"--xla_force_host_platform_device_count={devices}"
+        done = subprocess.run(
+            [sys.executable, "-c", DEVICES, str(devices)],
+            cwd=ROOT,
+            env=env | {"XLA_FLAGS": flags},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1]
+    assert said[0].split()[1] == str(sums(EVERYTHING, 3, 7, 45).sum())
+
+
+def test_without_jax_one_line_says_what_to_do(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    error = command("backend=jax", "runs=1").error
+    assert "backend: got 'jax'" in error
+    assert "expected the package jax" in error
+    assert "pip install 'halfblind[jax]'" in error
+
+
+def test_importing_the_command_does_not_import_jax() -> None:
+    code = "import sys, sim.main, sim.store, sim.config, sim.kernels.backends; print(json.dumps('jax' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", "import json; " + code], env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True)
+    assert json.loads(done.stdout) is False
+
+
+SMALL = ("+axes.rho_fp=[0,0.3]", "policy.rounds=4", "policy.window=2")
+
+
+def test_a_store_of_one_backend_is_continued_by_the_other(command: Command) -> None:
+    assert command(*SMALL, "runs=40", "out=a").code == 0
+    assert command(*SMALL, "runs=90", "out=a", "backend=jax").code == 0
+    assert command(*SMALL, "runs=90", "out=b", "backend=jax", "backend.memory=0.001").code == 0
+    assert command(*SMALL, "runs=90", "out=c").code == 0
+    same("a", "c")
+    same("b", "c")
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "inf", "true", "much"])
+def test_bad_memory_is_one_line(command: Command, given: str) -> None:
+    assert "backend.memory: got" in command("backend=jax", f"backend.memory={given}").error
+
+
+def test_only_jax_has_memory(command: Command) -> None:
+    assert command("+backend.memory=1").error.startswith("error: backend.memory: got an unknown key, expected name")
+
+
+def test_jax_is_driven_by_one_thread() -> None:
+    assert backend("jax").threads == 1
+    assert backend("numba").threads is None
+
+
+def test_a_program_is_kept_and_a_damaged_one_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALFBLIND_CACHE", str(tmp_path))
+    tiny = [cell(replace(MAIN_71, n_train=5, n_eval=3, topics=2, synth=replace(MAIN_71.synth, per_round=1)), 0.3)]
+    compiled = []
+    traceable = jax_kernel.traceable
+    monkeypatch.setattr(jax_kernel, "traceable", lambda *args: compiled.append(args) or traceable(*args))
+
+    def again() -> np.ndarray:
+        monkeypatch.setattr(jax_kernel, "_programs", {})
+        return sums(tiny, 1, 2, 20)
+
+    first = again()
+    (file,) = (f for f in tmp_path.rglob("*") if f.is_file())
+    np.testing.assert_array_equal(again(), first)
+    assert len(compiled) == 1
+    file.write_bytes(file.read_bytes()[:1000])
+    np.testing.assert_array_equal(again(), first)
+    assert len(compiled) == 2
+    monkeypatch.setenv("HALFBLIND_CACHE", "/proc/nowhere")
+    np.testing.assert_array_equal(again(), first)
+    assert len(compiled) == 3
