@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -25,7 +26,7 @@ from sim.tables import derive
 from sim.variables import METRICS, SERIES
 from tests import strategies
 from tests.conftest import ROOT, Command, same
-from tests.worlds import HARD_133, MAIN_71, NAMED, cell, rolling
+from tests.worlds import MAIN_71, NAMED, cell, rolling
 
 EVERYTHING = list(NAMED.values())  # one program for all, of cells that differ in every way but rounds
 BATCH = 8
@@ -92,32 +93,30 @@ def test_random_cells_of_all_sizes_share_a_call() -> None:
         assert_same(got, expected)
 
 
-def test_cells_of_one_kind_share_tables() -> None:
-    """One task table and one pass table: the program is another, since nothing is looked up by kind."""
-    cells = [cell(HARD_133, q, 0.1, replace(rolling(), cap=cap)) for q in (0.0, 0.4) for cap in (1, 20)]
-    assert_same(sums(cells, 1, 2, 50), numba_sums(cells, 1, 2, 50))
-
-
-@pytest.mark.parametrize("shape", ["wide", "long", "nothing is written"])
-def test_the_largest_runs_fit(shape: str) -> None:
-    """Topics 64, cap 128, tasks 4096 at once; 1000 rounds; pools that grow all the time, whose trials need more than 16 bits."""
+def test_the_widest_run_fits() -> None:
+    """Topics 64, cap 128, 64 skills a round, 4096 tasks at once."""
     synth = replace(MAIN_71.synth, per_round=64, cover_guard=0.0)
-    wide = replace(MAIN_71, n_train=4096, n_eval=4096, topics=64, topic_skew=0.0, synth=synth)
+    wide = cell(
+        replace(MAIN_71, n_train=4096, n_eval=4096, topics=64, topic_skew=0.0, synth=synth), 0.1, 0.1, replace(rolling(), cap=128, rounds=4)
+    )
+    assert_same(sums([wide], 1, 0, 1, batch=1), numba_sums([wide], 1, 0, 1))
+
+
+def test_the_longest_runs_fit() -> None:
+    """1000 rounds: skills of many trials that evict each other; and a pool that only grows, to its bound."""
+    policy = replace(rolling(), cap=2, rounds=1000, window=1000)
     long = replace(MAIN_71, n_train=60, n_eval=2, topics=3, synth=replace(MAIN_71.synth, memory=1.0, min_cluster=400))
     stuck = replace(MAIN_71, topics=1, n_train=4096, n_eval=1, synth=replace(MAIN_71.synth, per_round=0, memory=1.0))
-    one = {
-        "wide": cell(wide, 0.1, 0.1, replace(rolling(), cap=128, rounds=4, window=2)),
-        "long": cell(long, 0.1, 0.1, replace(rolling(), cap=2, rounds=1000, window=1000)),
-        "nothing is written": cell(stuck, 0.0, 1.0, replace(cell().policy, rounds=1000)),
-    }[shape]
-    assert_same(sums([one], 1, 0, 1, batch=1), numba_sums([one], 1, 0, 1))
+    cells = [cell(long, 0.1, 0.1, policy), cell(stuck, 0.0, 1.0, policy)]
+    assert_same(sums(cells, 1, 0, 1, batch=1), numba_sums(cells, 1, 0, 1))
 
 
 def test_batches_and_ranges_of_runs_are_the_whole() -> None:
     whole = sums(EVERYTHING, 3, 7, 45)
-    np.testing.assert_array_equal(sums(EVERYTHING, 3, 7, 45, batch=64), whole)
-    parts = [sums(EVERYTHING, 3, 7 + a, b - a) for a, b in [(0, 1), (1, 17), (17, 45)]]
-    np.testing.assert_array_equal(sum(parts), whole)
+    one_batch_each = [sums(EVERYTHING, 3, 7 + first, min(BATCH, 45 - first)) for first in range(0, 45, BATCH)]
+    np.testing.assert_array_equal(sum(one_batch_each), whole)
+    ranges = [sums(EVERYTHING, 3, 7 + a, b - a) for a, b in [(0, 1), (1, 17), (17, 45)]]
+    np.testing.assert_array_equal(sum(ranges), whole)
     assert not sums(EVERYTHING, 3, 7, 0).any()
 
 
@@ -137,40 +136,30 @@ def test_the_estimate_of_memory_holds() -> None:
     devices = jax.local_devices()
     with jax.enable_x64(True):
         values = (np.uint32(1), *jax_kernel.shares(0, 1, len(devices)), *fixed)
-        taken = jax_kernel.program(sizes, 64, devices, values).memory_analysis().temp_size_in_bytes
-    assert 0.5 < taken / (64 * jax_kernel.run_bytes(sizes, len(fixed[1]))) < 1.5
+        taken = jax_kernel.program(sizes, BATCH, devices, values).memory_analysis().temp_size_in_bytes
+    assert 0.5 < taken / (BATCH * jax_kernel.run_bytes(sizes, len(fixed[1]))) < 1.5
 
 
 DEVICES = """
-import sys, jax, numpy as np
-from tests.test_jax import EVERYTHING, sums
+import hashlib, jax
+from tests.test_jax import PLAIN, sums
 before = dict(jax.config.values)
-assert len(jax.local_devices()) == int(sys.argv[1])
-found = sums(EVERYTHING, 3, 7, 45)
+assert len(jax.local_devices()) == 2
+print([hashlib.sha256(sums(PLAIN, 3, 7, n).tobytes()).hexdigest() for n in (1, 45)])
 assert dict(jax.config.values) == before
 assert jax.numpy.arange(3.0).dtype == "float32" and jax.numpy.arange(3).dtype == "int32"
-print(sums(EVERYTHING, 3, 7, 1).sum(), found.sum(), hash(found.tobytes()))
 """
+PLAIN = [NAMED["clean"], NAMED["cliff"]]
 
 
 def test_two_devices_and_the_users_settings() -> None:
-    """Runs dealt to two devices, one of which may have none, add up to the same bits; and JAX is as it was."""
-    env = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"} | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
-    said = []
-    for devices in (1, 2):
-        flags = f"--xla_force_host_platform_device_count={devices}"
-        done = subprocess.run(
-            [sys.executable, "-c", DEVICES, str(devices)],
-            cwd=ROOT,
-            env=env | {"XLA_FLAGS": flags},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        said.append(done.stdout)
-    assert said[0] == said[1]
-    assert said[0].split()[1] == str(sums(EVERYTHING, 3, 7, 45).sum())
+    """Runs dealt to two devices, of which one may have none, add up to the same bits; and JAX is as it was."""
+    env = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
+    env |= {"PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "-c", DEVICES], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = [hashlib.sha256(numba_sums(PLAIN, 3, 7, n).tobytes()).hexdigest() for n in (1, 45)]
+    assert done.stdout.strip() == str(expected)
 
 
 def test_without_jax_one_line_says_what_to_do(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,23 +203,25 @@ def test_jax_is_driven_by_one_thread() -> None:
 
 
 def test_a_program_is_kept_and_a_damaged_one_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HALFBLIND_CACHE", str(tmp_path))
-    tiny = [cell(replace(MAIN_71, n_train=5, n_eval=3, topics=2, synth=replace(MAIN_71.synth, per_round=1)), 0.3)]
+    """With a program that is compiled in no time."""
     compiled = []
-    traceable = jax_kernel.traceable
-    monkeypatch.setattr(jax_kernel, "traceable", lambda *args: compiled.append(args) or traceable(*args))
 
-    def again() -> np.ndarray:
+    def traceable(*args: Any) -> Any:
+        compiled.append(args)
+        return jax.jit(lambda x: x + 1)
+
+    monkeypatch.setattr(jax_kernel, "traceable", traceable)
+
+    def answer(cache: str | Path = tmp_path) -> int:
+        monkeypatch.setenv("HALFBLIND_CACHE", str(cache))
         monkeypatch.setattr(jax_kernel, "_programs", {})
-        return sums(tiny, 1, 2, 20)
+        sizes = jax_kernel.sizes_of(derive(PLAIN).cells)
+        return int(jax_kernel.program(sizes, 1, jax.local_devices(), (np.float32(1),))(np.float32(41)))
 
-    first = again()
+    assert (answer(), len(compiled)) == (42, 1)
     (file,) = (f for f in tmp_path.rglob("*") if f.is_file())
-    np.testing.assert_array_equal(again(), first)
-    assert len(compiled) == 1
+    assert (answer(), len(compiled)) == (42, 1)
     file.write_bytes(file.read_bytes()[:1000])
-    np.testing.assert_array_equal(again(), first)
-    assert len(compiled) == 2
-    monkeypatch.setenv("HALFBLIND_CACHE", "/proc/nowhere")
-    np.testing.assert_array_equal(again(), first)
-    assert len(compiled) == 3
+    assert (answer(), len(compiled)) == (42, 2)
+    assert (answer(), len(compiled)) == (42, 2)
+    assert (answer("/proc/nowhere"), len(compiled)) == (42, 3)

@@ -61,7 +61,7 @@ def power_of_two(n: int) -> int:
 
 def sizes_of(cells: np.ndarray) -> Sizes:
     """Return the largest sizes among these cells, rounded up so that few programs are compiled."""
-    per_round = int(cells["per_round"].max())
+    per_round = max(1, int(cells["per_round"].max()))
     trials = int((cells["n_train"].astype(np.int64) * cells["rounds"]).max())
     return Sizes(
         n_train=padded(int(cells["n_train"].max()), 16),

@@ -132,23 +132,22 @@ def threefry(key0: jax.Array, key1: jax.Array, counter0: jax.Array, counter1: ja
     return x, y
 
 
-def draw(key: tuple[jax.Array, jax.Array], round_: jax.Array, purpose: int, n: int) -> tuple[jax.Array, jax.Array]:
-    """Return the words of one purpose, indices 0 to n - 1."""
-    counter = np.uint32(purpose << rng.INDEX_BITS) | jnp.arange(n, dtype=U32)
-    return threefry(*key, counter, round_.astype(U32))
+def draw(key: tuple[jax.Array, jax.Array], round_: jax.Array, numbers: dict[int, int]) -> list[tuple[jax.Array, jax.Array]]:
+    """Return the words of some purposes, of each so many. They are drawn as one array: little code to compile."""
+    counter = np.concatenate([np.uint32(purpose << rng.INDEX_BITS) | np.arange(n, dtype=np.uint32) for purpose, n in numbers.items()])
+    first, second = threefry(*key, jnp.asarray(counter), round_.astype(U32))
+    ends = np.cumsum(list(numbers.values()))
+    return [(first[end - n : end], second[end - n : end]) for end, n in zip(ends, numbers.values(), strict=True)]
 
 
 def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> Words:
     """Draw the words of a round."""
-    route, pick = draw(key, t, rng.ROUTE, sizes.n_train)
-    outcome, flip = draw(key, t, rng.OUTCOME, sizes.n_train)
-    cover = jnp.stack(draw(key, t, rng.COVER, (sizes.topics + 1) // 2), axis=-1).reshape(-1)[: sizes.topics]
-    spurious, effect = draw(key, t, rng.SYNTH, sizes.per_round)
-    eval_route = eval_pick = eval_outcome = None
+    numbers = {rng.ROUTE: sizes.n_train, rng.OUTCOME: sizes.n_train, rng.COVER: (sizes.topics + 1) // 2, rng.SYNTH: sizes.per_round}
     if sizes.sampled:
-        eval_route, eval_pick = draw(key, t, rng.EVAL_ROUTE, sizes.n_eval)
-        eval_outcome, _ = draw(key, t, rng.EVAL_OUTCOME, sizes.n_eval)
-    return Words(route, pick, outcome, flip, cover, spurious, effect, eval_route, eval_pick, eval_outcome)
+        numbers |= {rng.EVAL_ROUTE: sizes.n_eval, rng.EVAL_OUTCOME: sizes.n_eval}
+    route, outcome, cover, synth, *sampled = draw(key, t, numbers)
+    woven = jnp.stack(cover, axis=-1).reshape(-1)[: sizes.topics]
+    return Words(*route, *outcome, woven, *synth, *(*sampled[0], sampled[1][0]) if sampled else (None, None, None))
 
 
 # ---------------------------------------------------------------- trials
@@ -329,8 +328,7 @@ def synthesise(
         return cluster, key, shelf, pool, phantom, births + one, written + one, evicted + gone
 
     carry = (cluster, key, shelf, state.pool, state.phantom, state.births, I32(0), I32(0))
-    if sizes.per_round:
-        carry = jax.lax.fori_loop(0, sizes.per_round, write, carry, unroll=sizes.per_round <= 4)
+    carry = jax.lax.fori_loop(0, sizes.per_round, write, carry)
     _, _, shelf, pool, phantom, births, written, evicted = carry
     return state._replace(pool=pool, phantom=phantom, births=births), shelf, written, evicted
 

@@ -67,9 +67,9 @@ class State(NamedTuple):
 
 def lay_out_tasks(key: tuple[jax.Array, jax.Array], cells: Any, tables: Flat, sizes: Sizes) -> Tasks:
     """Draw the tasks of a run; fields have one row per kind of table, or one for all cells where there is one kind."""
-    zero = jnp.zeros((), U32)
-    topic_word, bin_word = stages.draw(key, zero, rng.TRAIN_DRAW, sizes.n_train)
-    eval_word, eval_bin = stages.draw(key, zero, rng.EVAL_DRAW, sizes.n_eval)
+    units = max(sizes.n_train, sizes.topics) if sizes.spread else 0
+    numbers = {rng.TRAIN_DRAW: sizes.n_train, rng.EVAL_DRAW: sizes.n_eval, rng.RATE_DRAW: units}
+    (topic_word, bin_word), (eval_word, eval_bin), rate_words = stages.draw(key, jnp.zeros((), U32), numbers)
     is_cut = jnp.arange(sizes.topics, dtype=I32) < tables.n_cuts[:, None]
 
     def topics(words: jax.Array) -> jax.Array:
@@ -87,15 +87,14 @@ def lay_out_tasks(key: tuple[jax.Array, jax.Array], cells: Any, tables: Flat, si
         return by_topic[0], by_topic[1] - by_topic[0]
 
     none_sum, off_gain = jax.vmap(sums)(tables.eval_task, tables.eval_pass)
-    fail, passed = jax.vmap(lambda cell: flip_rates(key, cell, pick_kind(train_topic, cell.task_table), tables, sizes))(cells)
+    fail, passed = jax.vmap(lambda cell: flip_rates(rate_words, cell, pick_kind(train_topic, cell.task_table), tables, sizes))(cells)
     return Tasks(train_topic, train_bin, fail, passed, eval_topic, eval_bin, none_sum, off_gain)
 
 
-def flip_rates(key: Any, cell: Any, topic: jax.Array, tables: Flat, sizes: Sizes) -> tuple[jax.Array, jax.Array]:
+def flip_rates(words: Any, cell: Any, topic: jax.Array, tables: Flat, sizes: Sizes) -> tuple[jax.Array, jax.Array]:
     """Return the error rates of the train tasks of one cell; one pair for all of them where no cell has clustered errors."""
     if not sizes.spread:
         return cell.flip_fail, cell.flip_pass
-    words = stages.draw(key, jnp.zeros((), U32), rng.RATE_DRAW, max(sizes.n_train, sizes.topics))
     unit = jnp.where(cell.spread_by_task != 0, jnp.arange(sizes.n_train, dtype=U32), topic)
     clustered = (cell.spread_by_task + cell.spread_by_topic) != 0
 
@@ -208,7 +207,7 @@ def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: A
     def begin(run: jax.Array) -> tuple[Tasks, State]:
         key = (key0, run)
         tasks = lay_out_tasks(key, cells, tables, sizes)
-        effect = stages.draw(key, jnp.zeros((), U32), rng.START, sizes.slots)[1] if sizes.start else None
+        effect = stages.draw(key, jnp.zeros((), U32), {rng.START: sizes.slots})[0][1] if sizes.start else None
         of_cell = jax.vmap(lambda cell, fail, passed: start(cell, seen_by(cell, tasks), effect, tables, sizes))
         return tasks, of_cell(cells, tasks.flip_fail, tasks.flip_pass)
 
