@@ -7,10 +7,11 @@ JAX stays as the user configured it. 64-bit integers are switched on for calls m
 Compiled programs are kept on disk by ourselves, in a folder that cannot be stale (:mod:`sim.kernels.cache`): JAX's own cache
 is one setting for the whole process, and needs a program traced before it can be looked up.
 
-How fast a GPU could be, estimated from bytes moved, not measured: a trial reads four random words, shared by the cells of a
-run, its topic and bin, five table entries, and leaves and fetches again four words to be counted: 40 to 60 bytes. Shelf, pools
-and books of a round add about 1.5 kB per cell, 20 bytes per trial in a run of 71 trials a round. 4.8 TB/s over 80 bytes are
-6e10 trials a second, 0.02 ns each; scattered additions in the cache may well cost more than that.
+How fast a GPU could be, estimated from bytes moved and not measured. A train trial writes about 46 bytes (where it is to be
+counted, and what) and reads them again; what it looks up is in the cache. Shelf, pools and books of a cell are read and
+written a few times a round: about 3 kB at S1 (benchmarks/settings.py). That is 7.4 kB for the 71 trials of a round, some 100
+bytes each: at the 4.8 TB/s of an H200 5e10 trials a second, 0.02 ns each. Scattered additions may cost more than that. A
+library of S1 in flight takes 4.5 kB (:func:`run_bytes`): 10^5 of them 0.4 GiB, half of 139 GiB some 16 million.
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 Each stage has its twin in :mod:`sim.reference`. What is arranged differently, and why:
 
 - No stage branches or changes length: a cell is padded to the largest of its call, and masks say what is there.
-- All trials of a round see the same shelf, so they are vectors over tasks. Counting them compares every task with every
-  slot (or topic) and adds: vector units do that faster than they scatter.
+- All trials of a round see the same shelf, so they are vectors over tasks; they are counted by one scattered addition per
+  skill and one per topic.
 - A skill is one word that sorts by topic, then birth. Within a round skills that leave are holes and skills that come stand
-  behind the others; :func:`tidy` sorts once per round, and picking a skill is arithmetic again.
-- Levers 1 and 2 compare fractions as whole numbers: :func:`chat_key` turns net / n into a number of as many bits as it takes.
+  behind the others; :func:`tidy` puts all in order once per round, and picking a skill is arithmetic again. It counts bits
+  instead of sorting: what is left is in order, and few are new.
+- Lever 2 compares fractions as whole numbers: :func:`chat_key` turns net / n into a number of as many bits as it takes, once
+  per round, and the weakest is a minimum.
+- Expected evals are kept as sums per topic, changed when a skill comes or goes.
 - Only what can pass 2^32 has 64 bits.
 """
 
@@ -90,7 +93,7 @@ class Shelf(NamedTuple):
 
 
 def look_up(table: jax.Array, index: jax.Array) -> jax.Array:
-    """Return entries of a flat table; the index must be inside."""
+    """Return entries of a flat table. XLA clamps an index outside, as in a round after a cell's last, which does not count."""
     return table.at[index.astype(I32)].get(**PROMISE)
 
 
@@ -296,8 +299,8 @@ def synthesise(
     covered = shelf.own >= np.uint64(1 << OWN_AT)
     cluster = jnp.where(covered & (words.cover < cell.cover_guard), U32(0), state.pool)
     key, chat_zero = chat_key(shelf.n, shelf.net, sizes.trial_bits)
-    worst_of_all = jnp.iinfo(key.dtype).max
-    key = jnp.where(shelf.skill == NOBODY, jnp.array(worst_of_all, key.dtype), key)
+    strongest = jnp.iinfo(key.dtype).max
+    key = jnp.where(shelf.skill == NOBODY, jnp.array(strongest, key.dtype), key)
 
     def write(w: jax.Array, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         cluster, key, shelf, pool, phantom, births, written, evicted = carry
@@ -320,7 +323,7 @@ def synthesise(
         rates = rates_of(cell, topic, row, tasks, tables)
         out_topic = total(jnp.where(out, topic_of(shelf.skill), U32(0)))
         own = shelf.own + packed(spent, rates) - jnp.where(topics == out_topic, total(packed(out, shelf.rates)), np.uint64(0))
-        key = jnp.where(put, jnp.array(chat_zero, key.dtype), jnp.where(out, jnp.array(worst_of_all, key.dtype), key))
+        key = jnp.where(put, jnp.array(chat_zero, key.dtype), jnp.where(out, jnp.array(strongest, key.dtype), key))
         one, gone = go.astype(I32), full.astype(I32)
         skill = jnp.where(put, new_skill(topic, births, row, sign), jnp.where(out, NOBODY, shelf.skill))
         shelf = shelf._replace(skill=skill, rates=jnp.where(put, rates, shelf.rates), own=own, size=shelf.size + one - gone)
