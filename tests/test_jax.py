@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from sim import reference
-from sim.kernels import backends, jax_kernel, numba_kernel
+from sim.kernels import backends, jax_kernel, jax_round, numba_kernel
 from sim.kernels.backends import backend
 from sim.model import Cell
 from sim.sums import Layout, from_records
@@ -118,6 +118,24 @@ def test_batches_and_ranges_of_runs_are_the_whole() -> None:
     ranges = [sums(EVERYTHING, 3, 7 + a, b - a) for a, b in [(0, 1), (1, 17), (17, 45)]]
     np.testing.assert_array_equal(sum(ranges), whole)
     assert not sums(EVERYTHING, 3, 7, 0).any()
+
+
+@pytest.mark.parametrize("bits", [1, 2, 9, 15, 16, 22])
+def test_chat_keys_compare_like_fractions(bits: int) -> None:
+    """Random fractions, the closest there are, equal ones of different size, and an untried skill."""
+    draw, top = np.random.default_rng(bits), 2**bits - 1
+    n = np.concatenate([draw.integers(0, top + 1, 200), np.full(9, top), np.full(9, max(top - 1, 0)), [0, 0, 1]])
+    n = np.concatenate([n, n // 2])
+    near = draw.integers(-n, n + 1)
+    net = np.where(np.arange(len(n)) % 3 == 0, n // 2, near)
+    with jax.enable_x64(True):
+        key, zero = jax_round.chat_key(np.int32(n), np.int32(net), bits)
+        key = np.asarray(key).astype(object)
+    tried = np.maximum(n, 1)
+    left, right = np.int64(net)[:, None] * tried, np.int64(net) * tried[:, None]
+    np.testing.assert_array_equal(key[:, None] < key, left < right)
+    np.testing.assert_array_equal(key[:, None] == key, left == right)
+    assert (key[n == 0] == zero).all()
 
 
 def test_memory_decides_how_many_runs_are_in_flight() -> None:
