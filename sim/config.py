@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from sim.axes import axis_specs, check_once, meant, override_axes, read_axis, with_followers, written
+from sim.cluster import KEYS, Cluster, read
 from sim.errors import InputError
+from sim.places import is_url, local, public
 from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
 from sim.variables import RESERVED, VARIABLES
 
@@ -41,7 +43,9 @@ class Settings:
     backend: str
     memory: float | None
     threads: int | None
-    out: Path
+    cluster: Cluster | None  # for engine=dask
+    out: Path | str  # a folder, or the URL of one
+    pictures: Path  # where figures go: that folder, or with a URL the default one
     figures: tuple[str, ...] | None
     figures_asked: bool  # on the command line, not by the sweep
     resolved: dict[str, Any]
@@ -166,8 +170,9 @@ def _check_overrides(overrides: Sequence[str], more: Path | None) -> None:
 
 
 def _unknown(key: str) -> InputError:
-    keys = ("runs", "seed", "backend", "backend.memory", "engine.threads", "out", "max_runs", "target_se", "axes", "sweep", "figures")
-    known = [*PARAMETERS, *keys, *GROUPS]
+    engine = [f"engine.{key}" for key in KEYS["dask"]]
+    keys = ("runs", "seed", "backend", "backend.memory", "out", "max_runs", "target_se", "axes", "sweep", "figures")
+    known = [*PARAMETERS, *engine, *GROUPS, *keys]
     short = {path.rsplit(".", 1)[-1]: path for path in PARAMETERS}
     close = [short.get(m, m) for m in difflib.get_close_matches(key.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.6)]
     if key.startswith("target_se."):
@@ -311,7 +316,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         name = chosen["sweep"]  # a sweep file that gives none
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
         raise InputError("name", repr(name), "letters, digits, dots and dashes, a letter or digit first")
-    threads = _engine(values["engine"])
+    threads, cluster = read(values["engine"])
     sweep = Sweep(name, axes, bases, baseline, seed)
     sweep.check()
     target_se = _target_se(values["target_se"])
@@ -325,6 +330,10 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     out = folders[-1] if folders else values["out"]
     if out is not None and (not isinstance(out, str) or out == ""):
         raise InputError("out", repr(out), "a folder")
+    pictures = _folder(name, overrides)
+    if out is not None:
+        out = out if is_url(out) else local(out) or Path(os.path.expanduser(out))
+        pictures = pictures if isinstance(out, str) else out
     return Settings(
         sweep=sweep,
         runs=values["runs"],
@@ -333,11 +342,15 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         backend=_named(values["backend"], "backend"),
         memory=_memory(values["backend"]),
         threads=threads,
-        out=_folder(name, overrides) if out is None else Path(os.path.expanduser(str(out))),
+        cluster=cluster,
+        out=out or pictures,
+        pictures=pictures,
         figures=_figures(values["figures"]),
         figures_asked="figures" in explicit,
         resolved={
             **values,
+            "out": values["out"] and public(str(values["out"])),
+            "engine": cluster.shown() if cluster else values["engine"],
             "axes": {axis.name: written(axis) for axis in axes},
             "changed": [o for o in plain if o.split("=")[0].split(".")[0] in GROUPS and "." in o.split("=")[0]],
         },
@@ -347,7 +360,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
 def _named(values: Any, group: str) -> str:
     if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
         raise InputError(group, repr(values), "one of " + ", ".join(groups()[group]))
-    known = {"engine": ["name", "threads"], "backend": ["name", "memory"] if values["name"] == "jax" else ["name"]}[group]
+    known = ["name", "memory"] if values["name"] == "jax" else ["name"]
     if unknown := [key for key in values if key not in known]:
         raise InputError(f"{group}.{unknown[0]}", "an unknown key", ", ".join(known))
     return str(values["name"])
@@ -358,16 +371,6 @@ def _memory(values: Any) -> float | None:
     if memory is not None and (isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 < memory < math.inf):
         raise InputError("backend.memory", repr(memory), "GiB above 0, or null for what suits the device")
     return None if memory is None else float(memory)
-
-
-def _engine(values: Any) -> int | None:
-    name = _named(values, "engine")
-    if name != "local":
-        raise InputError("engine.name", repr(name), "local")
-    threads = values.get("threads")
-    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024):
-        raise InputError("engine.threads", repr(threads), "a whole number from 1 to 1024, or null for all cores")
-    return threads
 
 
 def _figures(value: Any) -> tuple[str, ...] | None:

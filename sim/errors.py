@@ -16,6 +16,8 @@ class InputError(ValueError):
         What to do about it. May be empty when ``expected`` says it all.
     """
 
+    status = 2
+
     def __init__(self, what: str, got: object, expected: str, todo: str = "") -> None:
         self.what, self.got, self.expected, self.todo = what, got, expected, todo
         text = f"{what}: got {got}, expected {expected}"
@@ -23,3 +25,9 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         return type(self), (self.what, self.got, self.expected, self.todo)
+
+
+class RunError(InputError):
+    """What was asked for is right, but could not be done this time. Printed like bad input; status 1."""
+
+    status = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import json
 import os
 import re
 import shlex
@@ -76,10 +76,13 @@ def help_text(more: Path | None = None) -> str:
         "settings:",
         "  runs=N       libraries per cell",
         "  seed=N       key of all randomness",
-        "  out=FOLDER   where the results go",
+        "  out=FOLDER   where the results go; also a URL such as s3://bucket/name",
         "  target_se={VARIABLE: ERROR}, max_runs=N    add runs until each standard error is below its target",
-        "  engine.threads=N",
-        "  backend.memory=GIB   of runs in flight on each device, with backend=jax",
+        "  engine.threads=N                   threads of this process",
+        "  engine=dask engine.workers=N       processes of this machine",
+        "  engine=dask engine.address=tcp://HOST:PORT    the workers of a Dask scheduler",
+        "  engine=dask 'engine.cluster={class: SLURMCluster, ...}' engine.jobs=N    jobs of a queue, by dask-jobqueue",
+        "  backend.memory=GIB                 of runs in flight on each device, with backend=jax",
         "  figures=[NAME, ...]",
         "",
         "parameters (each can be an axis):",
@@ -91,7 +94,7 @@ def help_text(more: Path | None = None) -> str:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command; return its exit status: 0 done, 2 bad input, 130 stopped."""
+    """Run the command; return its exit status: 0 done, 2 bad input, 1 tiles failed or workers lost, 130 stopped."""
     return guarded(_main, args)
 
 
@@ -119,6 +122,7 @@ def _main(args: list[str]) -> int:
     if "--version" in flags:
         print(f"halfblind {__version__}")
         return 0
+    from sim.cluster import shown_overrides
     from sim.config import load
 
     settings = load(overrides, more)
@@ -127,7 +131,7 @@ def _main(args: list[str]) -> int:
 
         print(yaml.safe_dump(settings.resolved, sort_keys=False, default_flow_style=False), end="")
         return 0
-    return run(settings, shlex.join(["python", "-m", "sim", *overrides, *(["--config-dir", str(more)] if more else [])]))
+    return run(settings, shlex.join(["python", "-m", "sim", *shown_overrides(overrides), *(["--config-dir", str(more)] if more else [])]))
 
 
 def run(settings: Settings, command: str) -> int:
@@ -141,11 +145,11 @@ def run(settings: Settings, command: str) -> int:
     store = Store(settings.out, settings.sweep)
     try:
         with report.Progress(settings.sweep.name) as progress:
-            fresh, seconds = _play(settings, store, how, progress)
-            data = _results(store, fresh, _provenance(settings, command, seconds, fresh), progress)
+            fresh, seconds, where = _play(settings, store, how, progress)
+            data = _results(settings.out, store, fresh, _provenance(settings, command, seconds, fresh, where), progress)
             if int(data["runs"].min()) < settings.runs:
                 todo = "run the same command again"
-                raise InputError(str(store.path), "fewer runs than were played", f"{settings.runs} in every cell", todo)
+                raise InputError(store.path, "fewer runs than were played", f"{settings.runs} in every cell", todo)
             progress.note("drawing")
             drawn = _drawn(settings, data)
     except KeyboardInterrupt:
@@ -154,7 +158,7 @@ def run(settings: Settings, command: str) -> int:
     finally:
         store.close()
     report.table(data)
-    report.paths([settings.out / "result.zarr", *drawn], fresh, seconds)
+    report.paths([store.path, *drawn], fresh, seconds)
     return 0
 
 
@@ -167,31 +171,31 @@ def _drawn(settings: Settings, data: Any) -> list[Path]:
         if left := [name for name in settings.figures or () if name not in (names or ())]:
             print(f"left out: {', '.join(left)}; sim/figures/README.md says which results each needs", file=sys.stderr)
     try:
-        return figures.draw(data, settings.out, names)
+        return figures.draw(data, settings.pictures, names)
     except InputError as error:
         error.add_note("the results are kept")
         raise
 
 
-def _results(store: Store, fresh: int, provenance: dict[str, Any], progress: Progress) -> Any:
+def _results(out: Path | str, store: Store, fresh: int, provenance: dict[str, Any], progress: Progress) -> Any:
     """Return the results, worked out from the sums when they are new, unfinished or damaged."""
     from sim.store import open_result
 
     if not fresh and store.complete:
         try:
-            return open_result(store.path)
+            return open_result(out)
         except InputError:
             pass  # the sums are whole, or playing would have failed
     progress.start(store.sweep.size, "writing results", "cells")
     store.finish(provenance, lambda cells: progress.advance(cells, True))
-    return open_result(store.path)
+    return open_result(out)
 
 
-def _play(settings: Settings, store: Store, how: Backend, progress: Progress) -> tuple[int, float]:
-    """Play what is missing; return how many libraries were simulated, and the seconds that took."""
-    from sim.engines import Local, play, streams, wanted_runs
+def _play(settings: Settings, store: Store, how: Backend, progress: Progress) -> tuple[int, float, dict[str, Any]]:
+    """Play what is missing; return how many libraries were simulated, the seconds that took, and where it was."""
+    from sim.engines import Ladder, opened, streams
 
-    sweep, engine = settings.sweep, Local(how.threads or settings.threads)
+    sweep = settings.sweep
     counts = {True: 0, False: 0}
     lock = threading.Lock()
 
@@ -200,20 +204,22 @@ def _play(settings: Settings, store: Store, how: Backend, progress: Progress) ->
             counts[new] += libraries
         progress.advance(libraries, new)
 
-    if how.prepare is not None:
+    if how.prepare is not None and (settings.cluster is None or settings.cluster.here):
         progress.note("compiling the kernel (once for this version)")
         compile_kernel(settings, how, progress)
-    began = time.perf_counter()
-    do = functools.partial(play, sweep, store, how, advance)
-    progress.start(sweep.size * settings.runs)
-    engine.run(streams(sweep, lambda block: settings.runs), do)
-    while settings.target_se:
-        before = counts[True]
-        progress.start(None, "more runs for target_se")
-        engine.run(streams(sweep, wanted_runs(sweep, store, settings.runs, settings.target_se, settings.max_runs)), do)
-        if counts[True] == before:
-            break
-    return counts[True], time.perf_counter() - began
+    if settings.cluster is not None:
+        progress.note("looking for workers")
+    with opened(settings, store, how, advance) as (run, about):
+        began = time.perf_counter()
+        progress.start(sweep.size * settings.runs)
+        run(streams(sweep, lambda block: settings.runs))
+        while settings.target_se:
+            progress.start(None, "more runs for target_se")
+            ladder = Ladder(sweep, store, settings.runs, settings.target_se, settings.max_runs)
+            run(streams(sweep, ladder))
+            if not ladder.raised:
+                break
+        return counts[True], time.perf_counter() - began, about()
 
 
 def compile_kernel(settings: Settings, how: Backend, progress: Progress) -> None:
@@ -246,7 +252,7 @@ def compile_kernel(settings: Settings, how: Backend, progress: Progress) -> None
         raise errors[0]
 
 
-def _provenance(settings: Settings, command: str, seconds: float, fresh: int) -> dict[str, Any]:
+def _provenance(settings: Settings, command: str, seconds: float, fresh: int, where: dict[str, Any]) -> dict[str, Any]:
     from sim.store import now
 
     return {
@@ -256,7 +262,8 @@ def _provenance(settings: Settings, command: str, seconds: float, fresh: int) ->
         "config": settings.resolved,
         "seed": settings.sweep.seed,
         "backend": settings.backend,
-        "engine": "local",
+        "engine": settings.resolved["engine"]["name"],
+        "engine_where": json.dumps(where),
         "finished": now(),
         "wall_seconds": round(seconds, 3),
         "runs_per_second": round(fresh / seconds) if seconds > 0 else 0,

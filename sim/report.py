@@ -40,7 +40,7 @@ def ready_streams() -> None:
 
 
 def guarded(command: Callable[[list[str]], int], args: Sequence[str]) -> int:
-    """Run a command; return its exit status: its own, 2 for bad input, 130 when stopped.
+    """Run a command; return its exit status: its own, 2 for bad input, 1 for what could not be done, 130 when stopped.
 
     Bad input is one line on standard error. So is output that cannot be written.
     """
@@ -50,7 +50,7 @@ def guarded(command: Callable[[list[str]], int], args: Sequence[str]) -> int:
         sys.stdout.flush()
     except InputError as error:
         print("; ".join([f"error: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
-        return 2
+        return error.status
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
@@ -183,7 +183,7 @@ def _left_out(data: xarray.Dataset, chosen: dict[str, list[int]]) -> bool:
     return any(len(index) < data.sizes[axis] for axis, index in chosen.items())
 
 
-def paths(written: Sequence[Path], fresh: int, seconds: float) -> None:
+def paths(written: Sequence[Path | str], fresh: int, seconds: float) -> None:
     """Print what was written, and how fast it went."""
     if fresh:
         print(f"{fresh:,} libraries in {seconds:.1f} s, {fresh / seconds:,.0f} per second")

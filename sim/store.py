@@ -2,7 +2,7 @@
 
 ``result.zarr`` holds, in its root group, what :mod:`xarray` shows: the variables over the axes of the sweep. In the group
 ``tiles`` it holds one array of int64 sums with dimensions (lane, axes..., sum). One chunk is one lane of one block, and its
-first sum is the number of runs done: a chunk is written to a temporary name and renamed, so after a kill at any instant a
+first sum is the number of runs done: a chunk is replaced in one step (:mod:`sim.places`), so after a kill at any instant a
 chunk is either the old sums with the old count or the new sums with the new count. Nothing else is needed to continue.
 
 A store remembers the sweep it belongs to. Another sweep is refused, with the difference named.
@@ -11,15 +11,13 @@ A store remembers the sweep it belongs to. Another sweep is refused, with the di
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
+import functools
 import itertools
 import json
-import os
-import shutil
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +26,7 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from sim.errors import InputError
+from sim.places import NAME, Folder, Place, explained, is_url, place
 from sim.sums import Statistic, statistics
 from sim.sweep import Axis, Block, Sweep, boxes, fit_box
 from sim.tables import CELL_DTYPE
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1  # of the layout of a store
 MODEL_VERSION = 2  # of the model: a change that changes any bit of any result changes this
-NAME = "result.zarr"
 REGION_CELLS, REGION_BYTES = 4096, 2**27  # cells, and sums, worked out at a time: one chunk of the results
 LOADED_BYTES = 2**30  # results up to this size are read at once
 _CODECS: Any = [ZstdCodec(level=1), Crc32cCodec()]  # the checksum finds damaged bytes
@@ -106,50 +104,20 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     return [f"{k.removeprefix('cells.')} ({short(a.get(k, missing))} there, {short(b.get(k, missing))} here)" for k in found]
 
 
-# ---------------------------------------------------------------- errors
-
-
-_NO_FOLDER = (
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP,
-    errno.EINVAL,
-)  # fmt: skip
-
-
-@contextlib.contextmanager
-def _explained(path: Path, doing: str, reading: bool = True) -> Iterator[None]:
-    """Turn what can go wrong with files into one line that says what to do; when ``reading``, wrong bytes as well."""
-    try:
-        yield
-    except InputError:
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            todo = "free some and run the same command again: finished tiles are kept"
-            raise InputError(str(path), "no space left", f"room for {doing}", todo) from error
-        if error.errno in _NO_FOLDER:
-            why = os.strerror(error.errno or 0).lower()
-            raise InputError(str(path), why, f"a folder to use for {doing}", "choose another with out=...") from error
-        raise InputError(str(path), f"{type(error).__name__}: {error}", doing, "try again") from error
-    except Exception as error:  # zarr and its codecs raise many types for bytes that are not what they should be
-        if not reading:
-            raise
-        got = f"a damaged store ({type(error).__name__}: {str(error)[:120]})"
-        todo = "move it away and run the command again, or choose another out=..."
-        raise InputError(str(path), got, f"a store fit for {doing}", todo) from error
-
-
 # ---------------------------------------------------------------- writing
 
 
 class Store:
-    """The store of a sweep that is being run. Held by one process at a time.
+    """The store of a sweep that is being run. A folder is held by one run at a time.
 
     Parameters
     ----------
-    folder
-        The output folder; the store is ``result.zarr`` in it.
+    out
+        The output folder, by path or URL; the store is ``result.zarr`` in it.
     sweep
         Whose sums these are.
+    shared
+        For a process that a run has given work: the store must be there, and is neither made nor held.
 
     Raises
     ------
@@ -158,37 +126,36 @@ class Store:
         another sweep.
     """
 
-    def __init__(self, folder: Path, sweep: Sweep) -> None:
-        self.folder, self.sweep, self.path = folder, sweep, folder / NAME
+    def __init__(self, out: Path | str, sweep: Sweep, shared: bool = False) -> None:
+        self.place, self.sweep, self.shared = place(out), sweep, shared
+        self.path = self.place.store_name
         self._once = threading.Lock()
-        with _explained(folder, "results"):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open(folder / ".lock", "a+")  # noqa: SIM115 - held until close()
+        self._release: Callable[[], None] = lambda: None
+        if not shared:
+            with explained(self.place.name, "results", remote=self.place.remote):
+                self._release = self.place.hold()
         try:
-            self._take_lock()
-            if not self.path.exists():
-                with _explained(self.path, "results", reading=False):
-                    self._create()
-            self._open()
+            with self._explained("results", reading=False):
+                there = self.place.there()
+                if not there and not shared:
+                    self.place.make(self._build)
+            if not there and shared:
+                todo = "use a file system that all of them share, or out=s3://..."
+                raise InputError(self.path, f"no such store on worker {socket.gethostname()}", "the same on all workers", todo)
+            self.open()
+            if not shared:
+                with self._explained("more results"):
+                    self.place.tidy()
         except BaseException:
-            self._lock.close()
+            self._release()
             raise
 
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                return  # a file system without locks: two processes would waste work but do no harm
-            raise InputError(
-                str(self.folder), "a folder that another run is writing to", "a free one", "wait for it, or choose another out=..."
-            ) from error
+    def _explained(self, doing: str, reading: bool = True) -> contextlib.AbstractContextManager[None]:
+        return explained(self.path, doing, reading, self.place.remote)
 
-    def _create(self) -> None:
-        """Make an empty store under another name, then rename it: a store exists whole or not at all."""
-        sweep, fresh = self.sweep, self.path.with_name(f"{NAME}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        root = zarr.create_group(fresh, zarr_format=3)
+    def _build(self, empty: Any) -> None:
+        sweep = self.sweep
+        root = zarr.create_group(empty, zarr_format=3)
         about: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "complete": 0,
@@ -205,33 +172,35 @@ class Store:
             compressors=_CODECS,
             dimension_names=("lane", *(axis.name for axis in sweep.axes), "sum"),
         )
-        os.rename(fresh, self.path)
 
-    def _open(self) -> None:
-        with _explained(self.path, "more results"):
-            root = zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=False)
+    def open(self) -> None:
+        """Read what the store says about itself, again if others may have changed it."""
+        with self._explained("more results"):
+            root = zarr.open_group(self.place.zarr(), mode="r+", zarr_format=3, use_consolidated=False)
             attrs: dict[str, Any] = dict(root.attrs)
             _check_schema(self.path, attrs)
-            different = differences(json.loads(attrs["identity"]), identity(self.sweep))
+            different = differences(json.loads(attrs["identity"]), self._identity)
             if different:
                 more = f" and {len(different) - 4} more" if len(different) > 4 else ""
                 got = "results of another configuration: " + "; ".join(different[:4]) + more
                 todo = "choose another out=..., or remove that folder"
-                raise InputError(str(self.path), got, "the same one", todo)
+                raise InputError(self.path, got, "the same one", todo)
             self.root = root
             sums: Any = root["tiles/sums"]
             if tuple(sums.shape) != (self.sweep.lanes, *self.sweep.shape, self.sweep.layout.size):
                 raise ValueError(f"sums have shape {sums.shape}")
             self.sums: Any = sums
-            self._place = _place(self.path)
-            for leftover in self.path.glob("tiles/sums/c/**/*.partial"):
-                leftover.unlink(missing_ok=True)
+            self._mark = self.place.mark()
+
+    @functools.cached_property
+    def _identity(self) -> dict[str, Any]:
+        return identity(self.sweep)
 
     def _check_place(self) -> None:
         """Refuse to write when the store is no longer where it was: zarr would quietly begin a new one there."""
-        if _place(self.path) != self._place:
+        if self.place.mark() != self._mark:
             todo = "put it back and run the same command again: finished tiles are kept in it"
-            raise InputError(str(self.path), "a store that was moved or removed while the sweep ran", "it to stay", todo)
+            raise InputError(self.path, "a store that was moved or removed while the sweep ran", "it to stay", todo)
 
     @property
     def complete(self) -> bool:
@@ -240,19 +209,24 @@ class Store:
 
     def close(self) -> None:
         """Let other processes write to the folder."""
-        self._lock.close()
+        self._release()
 
     def read(self, lane: int, block: Block) -> np.ndarray:
         """Return the sums of one lane of a block: int64, shape (cells of the block, sums)."""
-        with _explained(self.path, "more results"):
+        with self._explained("more results"):
             return np.asarray(self.sums[(lane, *block.slices)]).reshape(-1, self.sweep.layout.size)
 
     def write(self, lane: int, block: Block, vectors: np.ndarray) -> None:
-        """Replace the sums of one lane of a block: one chunk, in one step."""
+        """Replace the sums of one lane of a block: one chunk, in one step.
+
+        In a shared store a process that was taken for lost may still be at work: sums of more runs than these stay.
+        """
         whole = (a % b == 0 for a, b in zip(block.start, self.sweep.block_shape, strict=True))
         assert all(whole), "a tile must be a whole chunk"
-        with _explained(self.path, "its tiles", reading=False):
+        with self._explained("its tiles", reading=False):
             self._check_place()
+            if self.shared and self.read(lane, block)[0, 0] >= vectors[0, 0]:
+                return
             with self._once:
                 if self.complete:  # results that lack these sums are no longer the results of this store
                     self.root.attrs["complete"] = 0
@@ -260,7 +234,7 @@ class Store:
 
     def totals(self, block: Block) -> np.ndarray:
         """Return the sums of a box of cells over all lanes: int64, shape (*box, sums)."""
-        with _explained(self.path, "figures"):
+        with self._explained("figures"):
             return np.asarray(self.sums[(slice(None), *block.slices)]).sum(axis=0)
 
     # ------------------------------------------------------------ results
@@ -270,7 +244,7 @@ class Store:
 
         ``advance`` is called with the number of cells whenever some are written.
         """
-        with _explained(self.path, "results", reading=False):
+        with self._explained("results", reading=False):
             self._check_place()
             before: Any = self.root.attrs.get("wall_seconds", 0.0)
             wall = (before if isinstance(before, int | float) else 0.0) + provenance["wall_seconds"]
@@ -278,14 +252,6 @@ class Store:
             self.root.attrs.update({**provenance, "config": config, "wall_seconds": wall, "complete": 0})
             _write_results(self.root, self.sweep, self.totals, advance)
             self.root.attrs["complete"] = 1
-
-
-def _place(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _write_results(root: Any, sweep: Sweep, totals: Callable[[Block], np.ndarray], advance: Callable[[int], None]) -> None:
@@ -376,7 +342,7 @@ def cell_rows(sweep: Sweep, block: Block) -> np.ndarray:
 # ---------------------------------------------------------------- reading
 
 
-def _check_schema(path: Path, attrs: Mapping[str, Any]) -> None:
+def _check_schema(path: object, attrs: Mapping[str, Any]) -> None:
     version = attrs.get("schema_version")
     if version != SCHEMA_VERSION or "identity" not in attrs:
         got = f"schema version {version}" if version is not None else "a store of something else"
@@ -400,13 +366,25 @@ def find(path: Path) -> Path:
     raise InputError(str(path), "no result" if path.exists() else "nothing there", choices, "run a sweep first")
 
 
+def _result_at(out: Path | str) -> Place:
+    """Return the place whose store is this one, or is in this folder."""
+    at = place(str(out).rstrip("/").removesuffix(f"/{NAME}") if is_url(out) else out)
+    if isinstance(at, Folder):
+        store = find(at.path)
+        return Folder(store.parent, store)
+    with explained(at.store_name, "reading", remote=True):
+        if at.there():
+            return at
+    raise InputError(at.name, "no result", f"an address with {NAME} in it", "run a sweep first")
+
+
 def open_result(path: Path | str) -> xarray.Dataset:
     """Open a finished result.
 
     Parameters
     ----------
     path
-        The output folder, or the store in it.
+        The output folder, or the store in it; a path or a URL.
 
     Raises
     ------
@@ -415,18 +393,19 @@ def open_result(path: Path | str) -> xarray.Dataset:
     """
     import xarray
 
-    store = find(Path(path))
-    with _explained(store, "reading"):
-        data = xarray.open_zarr(store, consolidated=False, chunks=None)
+    at = _result_at(path)
+    store = at.store_name
+    with explained(store, "reading", remote=at.remote):
+        data = xarray.open_zarr(at.zarr(), consolidated=False, chunks=None)
         _check_schema(store, data.attrs)
         if not data.attrs.get("complete"):
             todo = "run its command again: it continues where it stopped"
-            raise InputError(str(store), "an unfinished sweep", "a finished one", todo)
+            raise InputError(store, "an unfinished sweep", "a finished one", todo)
         missing = [v for v in ("runs", *VARIABLES, *SERIES_VARIABLES) if v not in data]
         if missing:
             raise ValueError(f"variables missing: {', '.join(missing)}")
         order = [v + suffix for v in (*VARIABLES, *SERIES_VARIABLES) for suffix in SUFFIXES]
-        for name, array in zarr.open_group(store, mode="r", use_consolidated=False).arrays():
+        for name, array in zarr.open_group(at.zarr(), mode="r", use_consolidated=False).arrays():
             if array.nchunks_initialized < array.nchunks:
                 raise ValueError(f"a chunk of {name} is missing")
         data = data[["runs", *order, "retired_histogram"]]

@@ -129,13 +129,13 @@ def test_interrupt_after_the_last_tile_of_an_extension(command: Command, monkeyp
 
 
 def test_killed_while_the_store_is_made(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sim.store
+    import sim.places
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sim.store.os, "rename", stop)
+        patch.setattr(sim.places.os, "rename", stop)
         assert command(*GRID, "runs=8", "out=a").code == 130
     assert not Path("a/result.zarr").exists()
     assert command(*GRID, "runs=8", "out=a").code == 0

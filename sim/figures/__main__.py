@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.errors import InputError
+from sim.places import NAME, is_url, local, public
 from sim.report import Progress, guarded
 
 HELP = """\
@@ -19,7 +20,8 @@ usage: python -m sim.figures PATH [PATH ...] [figures=NAME] [figures=[NAME, ...]
   python -m sim.figures outputs/cliff/default figures=[lines,rounds] out=pictures
 
 PATH is an output folder or the result.zarr in it. The files go to that folder, or to out=FOLDER; with several paths, to a
-folder each in it. By default the figures are chosen by the axes of the result.
+folder each in it. PATH may be a URL such as s3://bucket/name, with an out=FOLDER. By default the figures are chosen by the axes
+of the result.
 
 figures:
 """
@@ -37,7 +39,7 @@ def main(args: Sequence[str]) -> int:
     return guarded(_main, args)
 
 
-def parse(args: Sequence[str]) -> tuple[list[Path], list[str] | None, Path | None]:
+def parse(args: Sequence[str]) -> tuple[list[Path | str], list[str] | None, Path | None]:
     """Read the command line: paths of results, names of figures, output folder.
 
     Raises
@@ -45,7 +47,7 @@ def parse(args: Sequence[str]) -> tuple[list[Path], list[str] | None, Path | Non
     InputError
         An option or key is unknown, a value is missing, or there is no path.
     """
-    paths: list[Path] = []
+    paths: list[Path | str] = []
     names: list[str] | None = None
     out: Path | None = None
     for arg in args:
@@ -61,7 +63,7 @@ def parse(args: Sequence[str]) -> tuple[list[Path], list[str] | None, Path | Non
         elif equals and "/" not in key and not Path(arg).exists():
             raise InputError(key, "an unknown key", "figures or out")
         else:
-            paths.append(Path(os.path.expanduser(arg)))
+            paths.append(arg if is_url(arg) else local(arg) or Path(os.path.expanduser(arg)))
     if not paths:
         raise InputError("PATH", "none", "the folder of a result", "see python -m sim.figures --help")
     return paths, names, out
@@ -80,7 +82,9 @@ def _main(args: list[str]) -> int:
     folders: list[Path] = []
     for path in paths:
         data = open_result(path)
-        home = find(path).resolve().parent
+        if isinstance(path, str) and out is None:
+            raise InputError("out", f"no folder for the figures of {public(path)}", "out=FOLDER")
+        home = Path(public(path).partition("://")[2].removesuffix(NAME)) if isinstance(path, str) else find(path).resolve().parent
         folder = home if out is None else out if len(paths) == 1 else out / "-".join(home.parts[-2:]).strip("/")
         if folder in folders:
             raise InputError("PATH", f"two results whose figures go to {folder}", "results in folders of different names")
