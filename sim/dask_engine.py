@@ -247,8 +247,7 @@ def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str) -> It
         raise InputError("out", "memory of this process", "a place that workers see", "use a folder, or a URL such as s3://...")
     where = out if isinstance(out, str) else out.resolve()
     work = job(uuid.uuid4().hex[:12], sweep, where, backend)
-    for name in ("distributed", "tornado.application", "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # one line at the end says it
+    _hush()
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": CONNECT}))
         if asked.address is not None:
@@ -268,6 +267,13 @@ def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str) -> It
         yield Dask(client, work, public(str(client.scheduler.address)))
 
 
+def _hush() -> None:
+    """Leave it to one line at the end to say what went wrong."""
+    for name in [*logging.root.manager.loggerDict, "tornado.application", "asyncio"]:
+        if name.split(".")[0] in ("distributed", "tornado", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
 def _left(client: Any) -> None:
     """Disconnect; without a scheduler there is nothing to wait for."""
     with contextlib.suppress(Exception):
@@ -276,6 +282,7 @@ def _left(client: Any) -> None:
 
 def _local(asked: Cluster, stack: contextlib.ExitStack) -> Any:
     """Start workers on this machine. They, the scheduler and its HTTP routes listen on loopback only; there is no dashboard."""
+    import dask
     import distributed
 
     scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="halfblind-", ignore_cleanup_errors=True))
@@ -289,7 +296,7 @@ def _local(asked: Cluster, stack: contextlib.ExitStack) -> Any:
         memory_limit=0,
         local_directory=scratch,
         env=ONE_THREAD,
-        preload=["sim.pieces"],
+        preload=["sim.pieces", *dask.config.get("distributed.worker.preload")],
     )
 
 
