@@ -296,7 +296,7 @@ def _local(asked: Cluster, stack: contextlib.ExitStack) -> Any:
         memory_limit=0,
         local_directory=scratch,
         env=ONE_THREAD,
-        preload=["sim.pieces", *dask.config.get("distributed.worker.preload")],
+        preload=["sim.pieces", *dask.config.get("distributed.worker.preload", [])],
     )
 
 
