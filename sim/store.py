@@ -219,13 +219,13 @@ class Store:
     def write(self, lane: int, block: Block, vectors: np.ndarray) -> None:
         """Replace the sums of one lane of a block: one chunk, in one step.
 
-        In a shared store a process that was taken for lost may still be at work: sums of more runs than these stay.
+        Where others may write, a process that was taken for lost among them, sums of as many runs as these or more stay.
         """
         whole = (a % b == 0 for a, b in zip(block.start, self.sweep.block_shape, strict=True))
         assert all(whole), "a tile must be a whole chunk"
         with self._explained("its tiles", reading=False):
             self._check_place()
-            if self.shared and self.read(lane, block)[0, 0] >= vectors[0, 0]:
+            if (self.shared or self.place.remote) and self.read(lane, block)[0, 0] >= vectors[0, 0]:
                 return
             with self._once:
                 if self.complete:  # results that lack these sums are no longer the results of this store

@@ -95,7 +95,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(*args: str, **env: str) -> subprocess.Popen[str]:
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), **env}
         command = [sys.executable, "-c", STARTED, *args, "figures=[]"]
         interruptible = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
         children.append(subprocess.Popen(command, cwd=tmp_path, env=environment, preexec_fn=interruptible, **pipes))
@@ -198,6 +198,13 @@ def test_pieces_end_in_time_and_when_told(tmp_path: Path) -> None:
     assert pieces.play_piece(job, stream, 60) == (10 * TILES, 20 * TILES, True, "")
     pieces.stop(job.token)
     assert pieces.play_piece(job, Stream(1, stream.block, RUNS), 60) == (0, 0, False, "")
+
+
+def test_a_worker_that_does_not_see_the_store(tmp_path: Path) -> None:
+    job = pieces.job("x", load(list(SWEEP)).sweep, tmp_path / "elsewhere", "numba")
+    with pytest.raises(InputError, match=r"no such store on worker .* file system that all of them share"):
+        pieces.play_piece(job, Stream(0, next(load(list(SWEEP)).sweep.blocks()), RUNS), 60)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---------------------------------------------------------------- faults
@@ -384,7 +391,8 @@ def test_a_million_cells_are_planned_a_few_at_a_time() -> None:
     assert counts == {True: 2000 * 14, False: 2000 * 5}
 
 
-def test_no_more_pieces_after_many_that_fail() -> None:
+def test_no_more_pieces_after_many_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.sweep.MIN_STREAMS", 64)
     sweep = load(list(SWEEP)).sweep
     client = Pretended(lambda stream: pieces.Piece(0, 0, False, "broken"))
     engine = Dask(client, pieces.job("x", sweep, Path("a"), "numba"), "nowhere")
