@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import queue
+import signal
 import sys
 import tempfile
 import threading
@@ -19,6 +20,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -256,7 +258,8 @@ def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str) -> It
             target = _queue(asked.cluster, asked.jobs or 1)
             stack.callback(target.close)
         else:
-            target = _local(asked, stack)
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="halfblind-", ignore_cleanup_errors=True))
+            target = _started(lambda: _local(asked, scratch))
             stack.callback(target.close, timeout=CONNECT)
         try:
             client = distributed.Client(target, timeout=CONNECT, set_as_default=False)
@@ -271,7 +274,10 @@ def _hush() -> None:
     """Leave it to one line at the end to say what went wrong."""
     for name in [*logging.root.manager.loggerDict, "tornado.application", "asyncio"]:
         if name.split(".")[0] in ("distributed", "tornado", "asyncio"):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            logger = logging.getLogger(name)
+            logger.setLevel(logging.CRITICAL + 1)
+            for handler in logger.handlers:  # of modules that are yet to be imported
+                handler.setLevel(logging.CRITICAL + 1)
 
 
 def _left(client: Any) -> None:
@@ -280,12 +286,42 @@ def _left(client: Any) -> None:
         client.close(timeout=CONNECT if client.status == "running" else 0.5)
 
 
-def _local(asked: Cluster, stack: contextlib.ExitStack) -> Any:
+def _started(make: Callable[[], Any]) -> Any:
+    """Make a cluster of processes that Ctrl-C does not reach: a terminal sends it to all.
+
+    They are begun by a thread that does not take the signal, and inherit that. The main thread takes it, and then ends the
+    cluster once it is whole.
+    """
+    made: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        resource_tracker.ensure_running()  # begun later, it would let the signal through to its thread
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            made.append(make())
+        except BaseException as error:  # handed to the caller below
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.05)
+    except KeyboardInterrupt:
+        thread.join(CONNECT)
+        for cluster in made:
+            cluster.close(timeout=CONNECT)
+        raise
+    if errors:
+        raise errors[0]
+    return made[0]
+
+
+def _local(asked: Cluster, scratch: str) -> Any:
     """Start workers on this machine. They, the scheduler and its HTTP routes listen on loopback only; there is no dashboard."""
-    import dask
     import distributed
 
-    scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="halfblind-", ignore_cleanup_errors=True))
     return distributed.LocalCluster(
         n_workers=asked.workers or len(os.sched_getaffinity(0)),
         threads_per_worker=asked.threads or 1,
@@ -296,7 +332,6 @@ def _local(asked: Cluster, stack: contextlib.ExitStack) -> Any:
         memory_limit=0,
         local_directory=scratch,
         env=ONE_THREAD,
-        preload=["sim.pieces", *dask.config.get("distributed.worker.preload", [])],
     )
 
 

@@ -5,16 +5,14 @@ Nothing is kept between pieces but what saves time, so a piece can run anywhere,
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import pickle
-import signal
 import socket
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -140,9 +138,3 @@ def check_stamp(here: Stamp, there: object, worker: str = "") -> None:
     if here != there:
         todo = "install the same one everywhere, restart the workers and run the same command again"
         raise InputError(f"worker {worker or socket.gethostname()}", there, str(here), todo)
-
-
-def dask_setup(worker: Any) -> None:
-    """Leave Ctrl-C to the command: it reaches all processes of a terminal. Called by workers that preload this module."""
-    with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
