@@ -231,7 +231,7 @@ def _asked() -> Callable[[], Any]:
 
 
 @contextlib.contextmanager
-def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str) -> Iterator[Dask]:
+def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str, memory: float | None = None) -> Iterator[Dask]:
     """Start what was asked for, or connect to it; end it, or disconnect, afterwards.
 
     Raises
@@ -248,7 +248,7 @@ def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str) -> It
     if isinstance(out, str) and out.startswith("memory:"):
         raise InputError("out", "memory of this process", "a place that workers see", "use a folder, or a URL such as s3://...")
     where = out if isinstance(out, str) else out.resolve()
-    work = job(uuid.uuid4().hex[:12], sweep, where, backend)
+    work = job(uuid.uuid4().hex[:12], sweep, where, backend, memory)
     _hush()
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": CONNECT}))

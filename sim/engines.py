@@ -169,13 +169,13 @@ def opened(settings: Settings, store: Store, backend: Backend, advance: Advance)
         The engine cannot be used.
     """
     if settings.cluster is None:
-        local = Local(settings.threads)
+        local = Local(backend.threads or settings.threads)
         do = functools.partial(play, settings.sweep, store, backend, advance)
         yield lambda work: local.run(work, do), lambda: {"threads": local.threads}
         return
     from sim.dask_engine import connected
 
-    with connected(settings.cluster, settings.sweep, settings.out, settings.backend) as dask:
+    with connected(settings.cluster, settings.sweep, settings.out, settings.backend, settings.memory) as dask:
         yield lambda work: dask.run(work, advance), lambda: dask.about
 
 

@@ -38,8 +38,8 @@ class Job:
         A pickled :class:`~sim.sweep.Sweep`.
     out
         The output folder, as an absolute path or a URL.
-    backend
-        By name.
+    backend, memory
+        As :func:`sim.kernels.backends.backend` takes them.
     stamp
         Of the command; a worker must have the same.
     """
@@ -49,12 +49,13 @@ class Job:
     out: Path | str
     backend: str
     stamp: Stamp
+    memory: float | None = None
 
 
-def job(token: str, sweep: Sweep, out: Path | str, backend: str) -> Job:
+def job(token: str, sweep: Sweep, out: Path | str, backend: str, memory: float | None = None) -> Job:
     """Return the job of a command. How the sweep is cut into tiles is settled here, not by the workers."""
     _ = sweep.block_shape, sweep.lanes, sweep.tile_runs
-    return Job(token, pickle.dumps(sweep), out, backend, stamp())
+    return Job(token, pickle.dumps(sweep), out, backend, stamp(), memory)
 
 
 class Piece(NamedTuple):
@@ -104,7 +105,7 @@ def play_piece(job: Job, stream: Stream, seconds: float) -> Piece:
     with _opening:
         store = _opened(job)
         store.open()
-    how, at = backend(job.backend), ""
+    how, at = backend(job.backend, job.memory), ""
 
     def simulate(layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int) -> np.ndarray:
         nonlocal at
