@@ -23,7 +23,7 @@ from sim.tables import CELL_DTYPE, Tables
 from sim.variables import HISTOGRAM_BINS, METRIC_SUMS, METRICS, SERIES, SERIES_SUMS
 
 SOURCES = Path(__file__).resolve().parent / "c"
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-mprefer-vector-width=512", "-fno-trapping-math", "-fno-math-errno", "-shared", "-fPIC")
+FLAGS = ("-std=gnu11", "-g", "-O3", "-march=native", "-mprefer-vector-width=512", "-fno-trapping-math", "-fno-math-errno", "-shared", "-fPIC")
 BUILDS = {"auto": (), "hand": ("-DHAND",)}
 
 

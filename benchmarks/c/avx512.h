@@ -155,7 +155,7 @@ INLINE __m512i keep(__m512i pool, __m512i memory) {
 }
 
 static void attempt(const Cell *cell, Life *life, const Tasks *tasks, const i32 *bin, const Words *words, const u32 *passes, Scratch *s) {
-  if (life->flip_fail)
+  if (cell->spread_by_task || cell->spread_by_topic)
     trials(cell, life, tasks, bin, words, passes, s, 1, 1);
   else if (cell->topics > 32)
     trials(cell, life, tasks, bin, words, passes, s, 0, 1);

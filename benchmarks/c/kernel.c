@@ -254,7 +254,7 @@ static void lay_out(const Call *call, const Draws *d, Life *lives, u32 key0, u32
   for (i32 c = 0; c < t->cells; c++) {
     const Cell *cell = &t->cell[c];
     const u32 *rate = t->flip_rate + ((i64)cell->rate_table << (RATE_BITS + 1));
-    for (i32 i = 0; lives[c].flip_fail && i < cell->n_train; i++) {
+    for (i32 i = 0; i < (cell->spread_by_task || cell->spread_by_topic ? cell->n_train : 0); i++) {
       i32 unit = cell->spread_by_task ? i : call->tasks[cell->task_table].train_topic[i];
       lives[c].flip_fail[i] = rate[d->first[unit] >> (32 - RATE_BITS)];
       lives[c].flip_pass[i] = rate[(1 << RATE_BITS) + (d->second[unit] >> (32 - RATE_BITS))];
@@ -316,8 +316,8 @@ void simulate(const Tables *t, const i32 *baseline, u32 seed, u32 first_run, i64
   for (i32 c = t->cells - 1; c >= 0; c--) {
     const Cell *x = &t->cell[c];
     call.tasks[x->task_table].topics = x->topics, call.tasks[x->task_table].n_eval = x->n_eval, call.evals[x->eval_table].cell = c;
-    if (x->spread_by_task || x->spread_by_topic)
-      lives[c].flip_fail = rates + (i64)2 * c * WHOLE(d.n_train), lives[c].flip_pass = lives[c].flip_fail + WHOLE(d.n_train);
+    lives[c].flip_fail = rates + (i64)2 * c * WHOLE(d.n_train), lives[c].flip_pass = lives[c].flip_fail + WHOLE(d.n_train);
+    for (i32 i = 0; i < WHOLE(d.n_train); i++) lives[c].flip_fail[i] = x->flip_fail, lives[c].flip_pass[i] = x->flip_pass;
   }
   for (i32 r = 0; r < t->route_kinds; r++)
     for (i32 has = 0; has < 2; has++)

@@ -66,7 +66,7 @@ typedef struct { /* a cell within a run */
   ALIGNED uint8_t row[CAP]; /* low bytes of skill[] */
   i32 births, best, flags, changed;
   i64 eval;
-  u32 *flip_fail, *flip_pass; /* by train task, where errors are clustered */
+  u32 *flip_fail, *flip_pass; /* error rates by train task */
 } Life;
 
 typedef struct { /* tasks of a run, by task table */

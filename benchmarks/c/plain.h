@@ -24,18 +24,15 @@ typedef struct { /* what a round leaves to be counted */
   ALIGNED u32 by_slot[CAP + LANES], by_label[TOPICS + LANES];
 } Scratch;
 
-/* Counts per skill and topic of the trials of a round: routed, solved and observed as vectors, then counted one by one. */
-INLINE void trials(const Cell *cell, Life *life, const Tasks *tasks, const i32 *restrict bin, const Words *words,
-                   const u32 *restrict passes, Scratch *s, int clustered) {
-  const u32 *restrict by_topic = life->shelf.by_topic, *restrict any = life->any, *restrict skill = life->shelf.skill;
-  const u32 *restrict route = words->first + words->route, *restrict pick = words->second + words->route;
-  const u32 *restrict outcome = words->first + words->outcome, *restrict flip = words->second + words->outcome;
-  const u32 *restrict flip_fail = life->flip_fail, *restrict flip_pass = life->flip_pass;
-  const i32 *restrict train_topic = tasks->train_topic;
-  u32 *restrict out_slot = s->slot, *restrict out_trial = s->trial, *restrict out_label = s->label, *restrict out_flip = s->flip;
-  u32 size = life->shelf.size, recall = cell->recall, mislabel = cell->mislabel, topics = cell->topics;
-  u32 fail_rate = cell->flip_fail, pass_rate = cell->flip_pass;
-  for (i32 i = 0; i < WHOLE(cell->n_train); i++) {
+#define IN const u32 *restrict
+#define OUT u32 *restrict
+
+/* Routes, solves and observes the trials of a round. A function of its own, so that the compiler believes that no two arrays overlap. */
+static __attribute__((noinline)) void trials(const Cell *cell, i32 n, u32 size, const i32 *restrict train_topic, const i32 *restrict bin,
+                                             IN route, IN pick, IN outcome, IN flip, IN by_topic, IN any, IN skill, IN passes,
+                                             IN flip_fail, IN flip_pass, OUT out_slot, OUT out_trial, OUT out_label, OUT out_flip) {
+  const u32 recall = cell->recall, mislabel = cell->mislabel, topics = cell->topics;
+  for (i32 i = 0; i < WHOLE(n); i++) {
     i32 topic = train_topic[i];
     u32 packed = by_topic[topic], first = packed & 0xFFFF, count = packed >> 16, off = size - count;
     u32 on = -(u32)(route[i] < recall) & -(u32)(count != 0), hit = on | -(u32)(route[i] < any[topic]);
@@ -44,8 +41,7 @@ INLINE void trials(const Cell *cell, Life *life, const Tasks *tasks, const i32 *
     slot = (slot & hit) | ((CAP + (i & (LANES - 1))) & ~hit);
     u32 row = (skill[(i32)slot] & 0xFF & on) | (OFF_TOPIC & hit & ~on) | (NO_SKILL & ~hit);
     u32 passed = -(u32)(outcome[i] < passes[(i32)(row << DIFFICULTY_BITS | bin[i])]);
-    u32 on_fail = clustered ? flip_fail[i] : fail_rate, on_pass = clustered ? flip_pass[i] : pass_rate;
-    u32 flipped = -(u32)(flip[i] < ((on_pass & passed) | (on_fail & ~passed)));
+    u32 flipped = -(u32)(flip[i] < ((flip_pass[i] & passed) | (flip_fail[i] & ~passed)));
     u32 seen = passed ^ flipped, mistaken = -(u32)(pick[i] >> 16 < mislabel);
     u32 label = (((route[i] & 0xFFFF) * topics >> 16) & mistaken) | (topic & ~mistaken);
     out_slot[i] = slot;
@@ -53,20 +49,20 @@ INLINE void trials(const Cell *cell, Life *life, const Tasks *tasks, const i32 *
     out_label[i] = (label & ~seen) | ((TOPICS + (i & (LANES - 1))) & seen);
     out_flip[i] = 1 + (flipped & 1 << 16);
   }
-  for (i32 i = 0; i < cell->n_train; i++) {
-    s->by_slot[out_slot[i]] += out_trial[i];
-    s->by_label[out_label[i]] += out_flip[i];
-  }
 }
 
 INLINE u32 keep(u32 pool, u32 memory) { return (pool >> 16) * memory + ((pool & 0xFFFF) * memory >> 16); }
 
 /* Steps 1 and 2 of a round: evidence of the skills, pools of failures, records. */
 static void attempt(const Cell *cell, Life *life, const Tasks *tasks, const i32 *bin, const Words *words, const u32 *passes, Scratch *s) {
-  if (life->flip_fail)
-    trials(cell, life, tasks, bin, words, passes, s, 1);
-  else
-    trials(cell, life, tasks, bin, words, passes, s, 0);
+  const u32 *first = words->first, *second = words->second;
+  trials(cell, cell->n_train, life->shelf.size, tasks->train_topic, bin, first + words->route, second + words->route, first + words->outcome,
+         second + words->outcome, life->shelf.by_topic, life->any, life->shelf.skill, passes, life->flip_fail, life->flip_pass, s->slot,
+         s->trial, s->label, s->flip);
+  for (i32 i = 0; i < cell->n_train; i++) { /* two trials may meet in one counter */
+    s->by_slot[s->slot[i]] += s->trial[i];
+    s->by_label[s->label[i]] += s->flip[i];
+  }
   i32 *restrict n = life->shelf.n, *restrict net = life->shelf.net;
   u32 *restrict pool = life->pool, *restrict phantom = life->phantom, *restrict by_slot = s->by_slot, *restrict by_label = s->by_label;
   u32 routed = 0, failures = 0, phantoms = 0, hidden = 0, memory = cell->memory;
