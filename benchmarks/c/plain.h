@@ -53,6 +53,26 @@ static __attribute__((noinline)) void trials(const Cell *cell, i32 n, u32 size, 
 
 INLINE u32 keep(u32 pool, u32 memory) { return (pool >> 16) * memory + ((pool & 0xFFFF) * memory >> 16); }
 
+static __attribute__((noinline)) u32 credit(i32 size, OUT by_slot, OUT n, OUT net) {
+  u32 routed = 0;
+  for (i32 j = 0; j < WHOLE(size); j++) {
+    u32 made = by_slot[j] & 0xFFFF;
+    n[j] += made, net[j] += 2 * (by_slot[j] >> 16) - made, routed += made, by_slot[j] = 0;
+  }
+  return routed;
+}
+
+static __attribute__((noinline)) u32 pool_failures(i32 topics, u32 memory, OUT by_label, OUT pool, OUT phantom) {
+  u32 both = 0; /* phantom failures << 16 | failures */
+  for (i32 k = 0; k < WHOLE(topics); k++) {
+    u32 failed = by_label[k] & 0xFFFF, spurious = by_label[k] >> 16;
+    both += by_label[k], by_label[k] = 0;
+    pool[k] = keep(pool[k], memory) + failed * POOL_ONE;
+    phantom[k] = keep(phantom[k], memory) + spurious * POOL_ONE;
+  }
+  return both;
+}
+
 /* Steps 1 and 2 of a round: evidence of the skills, pools of failures, records. */
 static void attempt(const Cell *cell, Life *life, const Tasks *tasks, const i32 *bin, const Words *words, const u32 *passes, Scratch *s) {
   const u32 *first = words->first, *second = words->second;
@@ -63,21 +83,11 @@ static void attempt(const Cell *cell, Life *life, const Tasks *tasks, const i32 
     s->by_slot[s->slot[i]] += s->trial[i];
     s->by_label[s->label[i]] += s->flip[i];
   }
-  i32 *restrict n = life->shelf.n, *restrict net = life->shelf.net;
-  u32 *restrict pool = life->pool, *restrict phantom = life->phantom, *restrict by_slot = s->by_slot, *restrict by_label = s->by_label;
-  u32 routed = 0, failures = 0, phantoms = 0, hidden = 0, memory = cell->memory;
-  for (i32 j = 0; j < WHOLE(life->shelf.size); j++) {
-    u32 made = by_slot[j] & 0xFFFF;
-    n[j] += made, net[j] += 2 * (by_slot[j] >> 16) - made, routed += made, by_slot[j] = 0;
-  }
-  for (i32 k = 0; k < WHOLE(cell->topics); k++) {
-    u32 failed = by_label[k] & 0xFFFF, spurious = by_label[k] >> 16;
-    pool[k] = keep(pool[k], memory) + failed * POOL_ONE, phantom[k] = keep(phantom[k], memory) + spurious * POOL_ONE;
-    failures += failed, phantoms += spurious, by_label[k] = 0;
-  }
-  for (i32 k = TOPICS; k < TOPICS + LANES; k++) hidden += by_label[k] >> 16, by_label[k] = 0;
-  life->now[S_OBSERVED_FAILURES] = failures;
-  life->record[ROUTED] += routed, life->record[HIDDEN_FAILURES] += hidden, life->record[PHANTOM_FAILURES] += phantoms;
+  life->record[ROUTED] += credit(life->shelf.size, s->by_slot, (u32 *)life->shelf.n, (u32 *)life->shelf.net);
+  u32 both = pool_failures(cell->topics, cell->memory, s->by_label, life->pool, life->phantom), hidden = 0;
+  for (i32 k = TOPICS; k < TOPICS + LANES; k++) hidden += s->by_label[k] >> 16, s->by_label[k] = 0;
+  life->now[S_OBSERVED_FAILURES] = both & 0xFFFF;
+  life->record[HIDDEN_FAILURES] += hidden, life->record[PHANTOM_FAILURES] += both >> 16;
 }
 
 /* Whether lever 1 removes a skill: usually not, and then no loop has to look at each. */
