@@ -29,3 +29,8 @@ SETTINGS = {
 def eight(world: World, policy: Policy) -> list[Cell]:
     """Return eight cells along q."""
     return [Cell(world, policy, Channel(q, 0.0)) for q in (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7)]
+
+
+def trials(cells: list[Cell]) -> int:
+    """Return the train and eval trials of one run of all cells."""
+    return sum((c.world.n_train + c.world.n_eval) * c.policy.rounds for c in cells)
