@@ -24,7 +24,8 @@ TRIALS = 2e6
 STAGES = {  # a line of numba_kernel.py, and what is done besides; nothing that changes the course of a run
     "draw words": ("draw_words(words, U32(t), key0, key1, sizes.sampled)", "draw_words(words, U32(t), key0, key1, sizes.sampled)"),
     "draw tasks": ("lay_out_tasks(tasks, draws, tables)", "draw_tasks(draws, key0, key1); lay_out_tasks(tasks, draws, tables)"),
-    "route, solve, observe": ("tally(cell, scratch)", "attempt(c, cell, tasks, words, shelves, tables, scratch)"),
+    "route": ("attempt(c, cell, tasks, words, tables, scratch)", "send(c, cell, tasks, words, shelves, tables, scratch)"),
+    "solve, observe": ("tally(cell, scratch)", "attempt(c, cell, tasks, words, tables, scratch)"),
     "count": ("tally(cell, scratch)", "wipe(scratch); tally(cell, scratch)"),
     "credit": ("record[c, ROUTED] += credit(c, cell, shelves, scratch)", "record[c, ROUTED] += credit(c, cell, shelves, scratch)"),
     "pool": ("record[c, HIDDEN_FAILURES] += hidden_failures(scratch)", "pool_again(c, cell, state, scratch)"),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.kernels.jit import stage
+from sim.kernels.lookup import TABLE
 from sim.kernels.words import LANES, Draws, Words, padded
 from sim.tables import NO_SKILL, Tables
 from sim.variables import HISTOGRAM_BINS, METRIC_SUMS, METRICS, SERIES, SERIES_SUMS
@@ -52,7 +53,7 @@ class Shelves(NamedTuple):
     n: np.ndarray  # int32 (cells, cap)
     net: np.ndarray  # int32 (cells, cap)
     skill: np.ndarray  # uint32 (cells, cap + LANES): see above; from cap on, the row for no skill
-    by_topic: np.ndarray  # uint32 (cells, topics): count << 16 | first
+    by_topic: np.ndarray  # uint32 (cells, topics padded to whole tables): count << 16 | first
     size: np.ndarray  # int32 (cells,)
 
 
@@ -72,6 +73,11 @@ class Scratch(NamedTuple):
     """Buffers of one round of one cell, and the records of one run."""
 
     lane: np.ndarray  # uint32 (n_train,): 0 .. LANES - 1, over and over
+    some: np.ndarray  # uint32 (topics padded to whole tables,): threshold below which a task of the topic gets some skill
+    task_some: np.ndarray  # uint32 (n_train,): the same by task
+    task_packed: np.ndarray  # uint32 (n_train,): by_topic by task
+    row: np.ndarray  # uint32 (n_train,): the row of the pass table; OWN_ROW: that of the skill
+    skill: np.ndarray  # uint32 (n_train,): the skill in the slot of each trial
     slot: np.ndarray  # uint32 (n_train,): the skill of each trial; from cap on: none
     trial: np.ndarray  # uint32 (n_train,): observed pass << 16 | 1
     label: np.ndarray  # uint32 (n_train,): the topic a failure is booked on; from topics on: an observed pass
@@ -133,7 +139,7 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
     sizes = sizes_of(cells)
     c, kinds, rounds = len(cells), len(tables.topic_cdf), sizes.rounds
     n_train, n_eval, topics, cap, per_round, units, first = (padded(n) for n in (*sizes[:5], sizes.units, sizes.start))
-    half = padded((sizes.topics + 1) // 2)
+    half, whole = padded((sizes.topics + 1) // 2), -(-sizes.topics // TABLE) * TABLE
 
     def u32(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.uint32)
@@ -155,12 +161,12 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
         kind_topics, kind_eval, eval_cell, u32(kinds, n_train), u32(n_train), u32(kinds, n_eval), u32(n_eval), u32(kinds, n_eval),
         i32(kinds, topics + 1), i64(e, topics), i64(e, topics), i64(e), u32(c, n_train), u32(c, n_train),
     )  # fmt: skip
-    shelves, best = (Shelves(i32(c, cap), i32(c, cap), u32(c, cap + LANES), u32(c, topics), i32(c)) for _ in range(2))
+    shelves, best = (Shelves(i32(c, cap), i32(c, cap), u32(c, cap + LANES), u32(c, whole), i32(c)) for _ in range(2))
     shelves.skill[:] = NO_SKILL  # and so it stays from cap on
     state = State(i32(c), u32(c, topics), u32(c, topics), i64(c, topics), i64(c, topics), i32(c), i32(c))
     lane = np.arange(n_train, dtype=np.uint32) % np.uint32(LANES)
     scratch = Scratch(
-        lane, u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(cap + LANES), u32(topics + LANES), u32(topics),
+        lane, u32(whole), *(u32(n_train) for _ in range(8)), u32(cap + LANES), u32(topics + LANES), u32(topics),
         i64(c, len(METRICS)), i64(len(SERIES)),
     )  # fmt: skip
     sums = Sums(

@@ -19,7 +19,7 @@ from sim.kernels.jit import entry, part, stage
 from sim.kernels.layout import U32, Sums, allocate, flat_tables, sizes_of, whole_vectors
 from sim.kernels.shelf import evaluate, insert, retire, roll_back, skill_row, synthesise
 from sim.kernels.tasks import lay_out_tasks
-from sim.kernels.trials import attempt, credit, hidden_failures, pool_failures, sample_eval, tally
+from sim.kernels.trials import attempt, credit, hidden_failures, pool_failures, sample_eval, send, tally
 from sim.kernels.words import draw_tasks, draw_words
 from sim.tables import EFFECT_BITS, Tables
 from sim.variables import HISTOGRAM_BINS, METRICS, SERIES
@@ -52,7 +52,8 @@ def start(c, cell, draws, tables, tasks, shelves, state, record):
 @stage
 def play_round(c, t, cell, tables, tasks, words, shelves, best, state, scratch):
     record, now = scratch.record, scratch.now
-    attempt(c, cell, tasks, words, shelves, tables, scratch)
+    send(c, cell, tasks, words, shelves, tables, scratch)
+    attempt(c, cell, tasks, words, tables, scratch)
     tally(cell, scratch)
     record[c, ROUTED] += credit(c, cell, shelves, scratch)
     now[S_OBSERVED_FAILURES], phantoms = pool_failures(c, cell, state, scratch)

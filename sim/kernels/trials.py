@@ -1,7 +1,7 @@
 """The trials of a round: all tasks see the same shelf, so they are arithmetic on vectors, followed by counting.
 
-First every task is routed, attempted and observed, without a branch and without a look at another task: the compiler
-does sixteen at a time. What it leaves in scratch is then counted per skill and per topic, one task after another, since
+First every task is routed, then attempted and observed, without a branch and without a look at another task: the compiler
+does sixteen at a time. What depends on the shelf is looked up in between (:mod:`sim.kernels.lookup`). What it leaves in scratch is then counted per skill and per topic, one task after another, since
 two of them may meet in one counter.
 """
 
@@ -11,25 +11,32 @@ import numpy as np
 
 from sim.kernels.jit import stage
 from sim.kernels.layout import LOW8, LOW16, SIXTEEN, U32, whole_vectors
+from sim.kernels.lookup import look_up
 from sim.kernels.tasks import pass_index
 from sim.kernels.words import LANES
-from sim.tables import OFF_TOPIC, POOL_ONE
+from sim.tables import NO_SKILL, OFF_TOPIC, POOL_ONE
 
 ONE_AND_HIGH = U32(1 << 16 | 1)
+OWN_ROW = U32(0xFFFF)
 
 
 @stage
-def route(by_topic, size, word, pick_word, recall, route_any):
+def some_skill(packed, size, route_any):
+    """Return where the flat table has P(some skill): first without an on-topic skill, by number of off-topic ones, then with one."""
+    count = U32(packed >> SIXTEEN)
+    return U32(U32(U32(size - count) + (U32(len(route_any) >> 1) if count != U32(0) else U32(0))) & LOW16)
+
+
+@stage
+def route(packed, size, word, pick_word, recall, some):
     """Return (an on-topic skill?, any skill?, its slot) for one task. Selects instead of branches.
 
-    ``by_topic`` is the packed (count, first) of the task's topic, ``route_any`` the flat table: first the thresholds
-    without an on-topic skill, by number of off-topic skills, then those with one.
+    ``packed`` is the (count, first) of the task's topic, ``some`` the threshold of getting some skill.
     """
-    first, count = U32(by_topic & LOW16), U32(by_topic >> SIXTEEN)
+    first, count = U32(packed & LOW16), U32(packed >> SIXTEEN)
     off = U32(size - count)
-    has = count != U32(0)
-    on = has & (word < recall)
-    hit = word < route_any[U32(U32(off + (U32(len(route_any) >> 1) if has else U32(0))) & LOW16)]
+    on = (count != U32(0)) & (word < recall)
+    hit = word < some
     pick = U32(U32(U32(pick_word & LOW16) * (count if on else off)) >> SIXTEEN)
     before = pick < first  # an off-topic skill of an earlier topic; later ones lie behind this topic's own
     slot = U32(pick + (first if on else (U32(0) if before else count)))
@@ -37,32 +44,40 @@ def route(by_topic, size, word, pick_word, recall, route_any):
 
 
 @stage
-def attempt(c, cell, tasks, words, shelves, tables, scratch):
-    """Play the train tasks of a round, and leave in scratch what is to be counted, and in which counter.
+def send(c, cell, tasks, words, shelves, tables, scratch):
+    """Route the train tasks of a round: leave in scratch the slot and the skill that each gets, and its row unless it is the skill's.
 
     Trials without a skill, and observed passes, are counted too, so that there is no branch. They go to a counter per
     lane: with a single one, each task would wait for the one before.
     """
-    topics, train_topic, train_bin = U32(cell.topics), tasks.train_topic[cell.task_table], tasks.train_bin
-    flip_fail, flip_pass = tasks.flip_fail[c], tasks.flip_pass[c]
-    size, skill, by_topic = U32(shelves.size[c]), shelves.skill[c], shelves.by_topic[c]
-    passes, route_any = tables.pass_threshold[cell.pass_table], tables.route_any[cell.route_table]
-    recall, mislabel = cell.recall, U32(cell.mislabel)
-    no_skill, no_failure = U32(len(scratch.slot_counts) - LANES), U32(len(scratch.topic_counts) - LANES)
-    for i in range(whole_vectors(cell.n_train)):
-        topic = U32(train_topic[i] & LOW8)
-        word, pick_word = words.route[i], words.pick[i]
-        on, hit, slot = route(by_topic[topic], size, word, pick_word, recall, route_any)
-        slot = U32((slot if hit else U32(no_skill + scratch.lane[i])) & LOW16)
-        row = U32(OFF_TOPIC) if hit & (not on) else U32(skill[slot] & LOW8)
+    topic, by_topic, size, recall = tasks.train_topic[cell.task_table], shelves.by_topic[c], U32(shelves.size[c]), cell.recall
+    route_any, n, no_skill = tables.route_any[cell.route_table], whole_vectors(cell.n_train), U32(len(scratch.slot_counts) - LANES)
+    for k in range(whole_vectors(cell.topics)):
+        scratch.some[k] = route_any[some_skill(by_topic[k], size, route_any)]
+    look_up(scratch.task_packed, by_topic, topic, n, cell.topics)
+    look_up(scratch.task_some, scratch.some, topic, n, cell.topics)
+    for i in range(n):
+        on, hit, slot = route(scratch.task_packed[i], size, words.route[i], words.pick[i], recall, scratch.task_some[i])
+        scratch.slot[i] = U32((slot if hit else U32(no_skill + scratch.lane[i])) & LOW16)
+        scratch.row[i] = OWN_ROW if on & hit else (U32(OFF_TOPIC) if hit else U32(NO_SKILL))
+    look_up(scratch.skill, shelves.skill[c], scratch.slot, n, shelves.size[c])
 
+
+@stage
+def attempt(c, cell, tasks, words, tables, scratch):
+    """Play the train tasks of a round, and leave in scratch what is to be counted, and in which counter."""
+    topics, train_topic, train_bin = U32(cell.topics), tasks.train_topic[cell.task_table], tasks.train_bin
+    flip_fail, flip_pass, passes = tasks.flip_fail[c], tasks.flip_pass[c], tables.pass_threshold[cell.pass_table]
+    mislabel, no_failure = U32(cell.mislabel), U32(len(scratch.topic_counts) - LANES)
+    for i in range(whole_vectors(cell.n_train)):
+        row = U32(scratch.skill[i] & LOW8) if scratch.row[i] == OWN_ROW else scratch.row[i]
         passed = words.outcome[i] < passes[pass_index(row, train_bin[i])]
         on_fail, on_pass = flip_fail[i], flip_pass[i]  # both loaded, so that no address depends on the outcome
         flipped = words.flip[i] < (on_pass if passed else on_fail)
         failed = passed == flipped
-        label = U32(U32(U32(word & LOW16) * topics) >> SIXTEEN) if U32(pick_word >> SIXTEEN) < mislabel else topic
+        random = U32(U32(U32(words.route[i] & LOW16) * topics) >> SIXTEEN)
+        label = random if U32(words.pick[i] >> SIXTEEN) < mislabel else train_topic[i]
 
-        scratch.slot[i] = slot
         scratch.trial[i] = U32(1) if failed else ONE_AND_HIGH
         scratch.label[i] = label if failed else U32(no_failure + scratch.lane[i])
         scratch.flip[i] = ONE_AND_HIGH if flipped else U32(1)
@@ -134,7 +149,9 @@ def sample_eval(c, cell, tasks, words, shelves, tables):
     total = U32(0)
     for i in range(whole_vectors(cell.n_eval)):
         topic = U32(eval_topic[i] & LOW8)
-        on, hit, slot = route(by_topic[topic], size, words.eval_route[i], words.eval_pick[i], recall, route_any)
+        packed = by_topic[topic]
+        some = route_any[some_skill(packed, size, route_any)]
+        on, hit, slot = route(packed, size, words.eval_route[i], words.eval_pick[i], recall, some)
         slot = U32((slot if hit else no_slot) & LOW16)
         row = U32(OFF_TOPIC) if hit & (not on) else U32(skill[slot] & LOW8)
         passed = words.eval_outcome[i] < passes[pass_index(row, eval_bin[i])]
