@@ -23,24 +23,32 @@ from sim.tables import CELL_DTYPE, Tables
 from sim.variables import HISTOGRAM_BINS, METRIC_SUMS, METRICS, SERIES, SERIES_SUMS
 
 SOURCES = Path(__file__).resolve().parent / "c"
-FLAGS = ("-std=gnu11", "-g", "-O3", "-march=native", "-mprefer-vector-width=512", "-fno-trapping-math", "-fno-math-errno", "-shared", "-fPIC")
+FLAGS = (
+    "-std=gnu11",
+    "-g",
+    "-O3",
+    "-march=native",
+    "-mprefer-vector-width=512",
+    "-fno-trapping-math",
+    "-fno-math-errno",
+    "-shared",
+    "-fPIC",
+)
 BUILDS = {"auto": (), "hand": ("-DHAND",)}
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """A build is not possible on this machine; the message says why."""
+
+
+LENGTHS = ("cells", "task_kinds", "topics", "route_kinds", "route_width")
+ARRAYS = ("cells", "topic_cdf", "pass_threshold", "effect_sign", "route_any", "off_weight", "flip_rate", "retire")
 
 
 class _Tables(ctypes.Structure):
     """The C struct ``Tables``."""
 
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("cells", "task_kinds", "topics", "route_kinds", "route_width")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("cell", "topic_cdf", "pass_threshold", "effect_sign", "route_any", "off_weight", "flip_rate", "retire")
-        ),
-    ]
+    _fields_ = [*((name, ctypes.c_int64) for name in LENGTHS), *((f"{name}_at", ctypes.c_void_p) for name in ARRAYS)]
 
 
 def compiler() -> str | None:
@@ -60,12 +68,12 @@ def library(build: str) -> ctypes.CDLL:
 
     Raises
     ------
-    Unavailable
+    UnavailableError
         No compiler, or it refuses: the processor has no AVX-512.
     """
     cc = compiler()
     if cc is None:
-        raise Unavailable("no C compiler")
+        raise UnavailableError("no C compiler")
     flags = (*FLAGS, *BUILDS[build])
     sha = hashlib.sha256(" ".join((cc, compiler_version(), platform.processor(), *flags)).encode())
     for path in sorted(SOURCES.iterdir()):
@@ -80,7 +88,7 @@ def library(build: str) -> ctypes.CDLL:
             )
             if done.returncode:
                 message = next((line for line in done.stderr.splitlines() if "error" in line), "no reason given")
-                raise Unavailable(message.split("error:")[-1].strip())
+                raise UnavailableError(message.split("error:")[-1].strip())
             os.replace(f"{made}/k.so", target)
     loaded = ctypes.CDLL(str(target))
     loaded.cell_bytes.restype = ctypes.c_int64
@@ -91,11 +99,11 @@ def library(build: str) -> ctypes.CDLL:
 
 def run(build: str, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int) -> Sums:
     """Simulate every cell on a range of runs, as :func:`sim.kernels.numba_kernel.run` does."""
-    arrays = {name: np.ascontiguousarray(getattr(tables, "cells" if name == "cell" else name)) for name, _ in _Tables._fields_[5:]}
+    arrays = [np.ascontiguousarray(getattr(tables, name)) for name in ARRAYS]
     cells, rounds = len(tables.cells), int(tables.cells["rounds"].max())
     given = _Tables(
         cells, len(tables.topic_cdf), tables.topic_cdf.shape[1], len(tables.route_any), tables.route_any.shape[2],
-        *(array.ctypes.data for array in arrays.values()),
+        *(array.ctypes.data for array in arrays),
     )  # fmt: skip
     metrics = np.zeros((cells, len(METRICS), len(METRIC_SUMS)), np.int64)
     series = np.zeros((cells, rounds, len(SERIES), len(SERIES_SUMS)), np.int64)

@@ -33,9 +33,12 @@ STAGES = {  # a line of numba_kernel.py, and what is done besides; nothing that 
     "evaluate": ("now[S_ACTIVE] = shelves.size[c]", "now[S_EVAL] = evaluate(c, cell, state, shelves, tasks, tables)"),
     "book": ("book(c, t, cell, now, sampled, record)", "book(c, t, cell, now, sampled, record)"),
     "add series": ("add_series(c, t, run, scratch.now, sums)", "add_series(c, t, run, scratch.now, sums)"),
-    "finish, add record": ("add_record(c, run, scratch.record, baseline[c], sums)", "add_record(c, run, scratch.record, baseline[c], sums)"),
+    "finish, add record": (
+        "add_record(c, run, scratch.record, baseline[c], sums)",
+        "add_record(c, run, scratch.record, baseline[c], sums)",
+    ),
 }
-EXTRA = '''
+EXTRA = """
 from sim.kernels.trials import keep, LOW16, SIXTEEN, POOL_ONE
 
 @stage
@@ -52,7 +55,7 @@ def pool_again(c, cell, state, scratch):
         a = U32(keep(pool[k], memory) + U32(U32(counts[k] & LOW16) * U32(POOL_ONE)))
         b = U32(keep(phantom[k], memory) + U32(U32(counts[k] >> SIXTEEN) * U32(POOL_ONE)))
         scratch.cluster[k], counts[k] = U32(a ^ b), U32(0)
-'''
+"""
 
 
 def variant(stage: str | None) -> ModuleType:

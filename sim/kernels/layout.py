@@ -166,7 +166,8 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
     state = State(i32(c), u32(c, topics), u32(c, topics), i64(c, topics), i64(c, topics), i32(c), i32(c))
     lane = np.arange(n_train, dtype=np.uint32) % np.uint32(LANES)
     scratch = Scratch(
-        lane, u32(whole), *(u32(n_train) for _ in range(8)), u32(cap + LANES), u32(topics + LANES), u32(topics),
+        lane, u32(whole), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train),
+        u32(cap + LANES), u32(topics + LANES), u32(topics),
         i64(c, len(METRICS)), i64(len(SERIES)),
     )  # fmt: skip
     sums = Sums(

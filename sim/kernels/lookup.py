@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
+from numba.core import config as numba_config
 from numba.extending import intrinsic
 
 from sim.kernels.jit import stage
@@ -25,6 +26,7 @@ U32 = np.uint32
 
 def has_permutes() -> bool:
     """Whether the processor that is compiled for picks 32-bit words from two 512-bit registers."""
+    config: Any = numba_config
     return config.CPU_NAME is None and config.CPU_FEATURES is None and bool(binding.get_host_cpu_features().get("avx512f"))
 
 

@@ -1,8 +1,8 @@
 """The trials of a round: all tasks see the same shelf, so they are arithmetic on vectors, followed by counting.
 
 First every task is routed, then attempted and observed, without a branch and without a look at another task: the compiler
-does sixteen at a time. What depends on the shelf is looked up in between (:mod:`sim.kernels.lookup`). What it leaves in scratch is then counted per skill and per topic, one task after another, since
-two of them may meet in one counter.
+does sixteen at a time. What depends on the shelf is looked up in between (:mod:`sim.kernels.lookup`). What they leave in scratch
+is then counted per skill and per topic, one task after another, since two of them may meet in one counter.
 """
 
 from __future__ import annotations
