@@ -82,7 +82,7 @@ def report(progress: Any) -> None:
 
 def draw(sizes: dict[str, list[int]], found: dict[str, tuple[np.ndarray, float]]) -> list[Path]:
     """Draw a panel for each size, both axes logarithmic."""
-    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, StrMethodFormatter
 
     from sim.figures import style
 
@@ -95,12 +95,15 @@ def draw(sizes: dict[str, list[int]], found: dict[str, tuple[np.ndarray, float]]
         flat = [ax for row in panels for ax in row]
         for ax, (name, (seconds, exponent)) in zip(flat, found.items(), strict=False):
             x, y = np.array(sizes[name], float), seconds * 1e3
-            ax.plot(x, y[-1] * (x / x[-1]) ** (-1 if name == "threads" else 1), "--", color=style.GREY, lw=0.8)
+            ax.plot(x, y[0] * x[0] / x if name == "threads" else y[-1] * x / x[-1], "--", color=style.GREY, lw=0.8)
             ax.plot(x, y, "o-", color=style.COLOURS[0], ms=3.5, lw=1.2)
+            ax.set_ylim(y.min() / 2, y.max() * 1.6)
             ax.set(xscale="log", yscale="log", title=f"{name}: power {exponent:.2f}")
-            ax.xaxis.set_major_locator(FixedLocator(list(x)))
-            ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
-            ax.xaxis.set_minor_locator(NullLocator())
+            ax.xaxis.set_major_locator(FixedLocator(list(x[:: 2 if len(x) > 4 else 1])))
+            ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            for axis in (ax.xaxis, ax.yaxis):
+                axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+                axis.set_minor_locator(NullLocator())
         for ax in flat[len(found) :]:
             ax.set_visible(False)
         for row in panels:
