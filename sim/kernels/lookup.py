@@ -1,5 +1,6 @@
-"""Looking up many entries of a small table at once: ``out[i] = table[at[i]]`` for i below n, a whole number of vectors.
+"""What compiled Python does not say well by itself: moving a piece of an array, and looking up many entries of a small table.
 
+A look-up is ``out[i] = table[at[i]]`` for i below n, a whole number of vectors.
 What stands in ``out`` where ``at[i]`` is beyond ``entries`` may be anything; ``table`` can be read there nevertheless.
 
 Processors read through an index one entry after another, even where everything else is done sixteen at a time, and three such
@@ -62,6 +63,19 @@ def _pick(typingctx: Any, out: Any, table: Any, at: Any, i: Any, base: Any) -> A
         return context.get_dummy_value()
 
     return types.void(out, table, at, types.int64, types.int64), generate
+
+
+@intrinsic
+def move(typingctx: Any, values: Any, target: Any, source: Any, count: Any) -> Any:
+    """``values[target:target + count] = values[source:source + count]``, as one move of memory; the two may overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        size = context.get_abi_sizeof(context.get_data_type(values.dtype))
+        cgutils.raw_memmove(builder, builder.gep(data, [args[1]]), builder.gep(data, [args[2]]), args[3], size)
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64, types.int64, types.int64), generate
 
 
 @stage

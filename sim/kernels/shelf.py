@@ -7,12 +7,14 @@ import numpy as np
 from sim.curators import ratchet
 from sim.kernels.jit import stage
 from sim.kernels.layout import EIGHT, LOW8, LOW16, SIXTEEN, U32, whole_vectors
+from sim.kernels.lookup import move
 from sim.kernels.tasks import sum_rates
 from sim.tables import EFFECT_BINS, EFFECT_BITS, EVAL_BITS
 
 U64 = np.uint64
 ONE_SKILL = U32(1 << 16)  # one more skill of a topic, in the packed (count, first)
 NEW, GONE = np.int64(1), np.int64(-1)
+FEW = 8
 
 retires = stage(ratchet.retires)
 weakest = stage(ratchet.weakest)
@@ -64,17 +66,24 @@ def remove(c, cell, slot, state, shelves, tasks, tables):
 
 
 @stage
+def make_room(values, slot, size):
+    """Move what stands from a slot on by a place. A loop that runs backwards stays a loop, a call takes longer for a few."""
+    if size - slot > FEW:
+        move(values, slot + 1, slot, size - slot)
+    else:
+        for j in range(size, slot, -1):
+            values[j] = values[j - 1]
+
+
+@stage
 def insert(c, cell, topic, row, state, shelves, tasks, tables):
     """Put a new skill behind the others of its topic."""
     n, net, skill, size = shelves.n[c], shelves.net[c], shelves.skill[c], shelves.size[c]
     packed = shelves.by_topic[c, topic]
     slot = np.int64(U32(packed & LOW16)) + np.int64(U32(packed >> SIXTEEN))
-    for j in range(size, slot, -1):
-        n[j] = n[j - 1]
-    for j in range(size, slot, -1):
-        net[j] = net[j - 1]
-    for j in range(size, slot, -1):
-        skill[j] = skill[j - 1]
+    make_room(n, slot, size)
+    make_room(net, slot, size)
+    make_room(skill, slot, size)
     n[slot] = net[slot] = 0
     skill[slot] = U32(state.births[c] << 16 | topic << 8 | row)
     state.births[c] += 1
