@@ -17,7 +17,7 @@ verify: $(VENV)/.ready ## the slow suite: exact theory, an independent model, br
 golden: $(VENV)/.ready ## write the golden files anew from the plain-Python reference
 	$(RUN) -m tests.golden
 
-bench: $(VENV)/.ready ## speed of the kernel and of the whole command
+bench: $(VENV)/.ready ## speed beside C, NumPy and plain Python; growth; the whole command
 	$(RUN) -m benchmarks
 
 lint: $(VENV)/.ready

@@ -116,11 +116,13 @@ CHILD = "import sys; from benchmarks.table import child; child(sys.argv[1], int(
 
 def child(name: str, again: int) -> None:
     """Print the CPU seconds that a first call takes longer than a second one, and the peak memory in MiB; S2."""
+    from sim.kernels import numba_kernel  # noqa: F401  (imported now: that is not compiling)
+
     tables = derive(eight(*SETTINGS["S2"])[: 1 if name == "plain Python" else 8])
 
     def play() -> float:
         began = sum(os.times()[:4])  # the C compiler is a child
-        variants()[0][name].play(tables, {"plain Python": 1, "NumPy, over runs": 256}.get(name, 64))
+        variants(name)[0][name].play(tables, {"plain Python": 1, "NumPy, over runs": 256}.get(name, 64))
         return sum(os.times()[:4]) - began
 
     print(play() - (play() if again else 0.0), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

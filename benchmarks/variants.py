@@ -104,11 +104,13 @@ def _why_no_jax(kind: str) -> str:
     return ""
 
 
-def variants() -> tuple[dict[str, Variant], dict[str, str]]:
-    """Return the programs that can run here, and why others cannot."""
+def variants(only: str = "") -> tuple[dict[str, Variant], dict[str, str]]:
+    """Return the programs that can run here, and why others cannot; of the C builds, ``only`` one if it is one of them."""
     found: dict[str, Variant] = {}
     missing: dict[str, str] = {}
     for name, build in ANCHORS.items():
+        if only in ANCHORS and name != only:
+            continue
         try:
             compiled.library(build)
             found[name] = Variant(_c(build), 4.0)
