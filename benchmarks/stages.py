@@ -98,7 +98,7 @@ def measure(setting: str, modules: dict[str, ModuleType]) -> dict[str, float]:
 
 def main() -> None:
     """Print a table: ns per trial by stage, and the share of the whole."""
-    jit.usable = lambda folder: False  # copies share file and line: a cache on disk would take one for another
+    jit.__dict__["usable"] = lambda folder: False  # copies share file and line: a cache on disk would take one for another
     modules = {"": variant(None), **{stage: variant(stage) for stage in STAGES}}
     times = {setting: measure(setting, modules) for setting in SETTINGS}
     print(f"{'ns per trial, 8 cells':26}" + "".join(f"{setting:>14}" for setting in times))

@@ -71,7 +71,7 @@ def measure(found: dict[str, Variant], progress: Progress) -> dict[str, dict[str
     for setting, (world, policy) in SETTINGS.items():
         eight_cells = eight(world, policy)
         given = {alone: (derive(cells), trials(cells)) for alone, cells in ((False, eight_cells), (True, eight_cells[:1]))}
-        runs = {name: max(1, round(SECONDS * 1e9 / v.speed / given[v.alone][1])) for name, v in found.items()}
+        runs = {name: max(1, round(SECONDS * 1e9 / v.speed / given[v.alone][1] / v.batch)) * v.batch for name, v in found.items()}
         samples: dict[str, list[float]] = {name: [] for name in found}
         for repeat in range(REPEATS + 1):
             progress(f"{setting}: {repeat} of {REPEATS} repeats")

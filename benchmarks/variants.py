@@ -32,12 +32,15 @@ class Variant:
         Whether it plays one cell after another, so that eight take eight times as long: then it is timed on one.
     wall
         Whether wall time counts instead of CPU time: it has threads of its own.
+    batch
+        Runs that it plays side by side: it is given a multiple of them.
     """
 
     play: Play
     speed: float
     alone: bool = False
     wall: bool = False
+    batch: int = 1
 
 
 ANCHORS = {"C, AVX-512": "hand", "C, autovectorised": "auto"}
@@ -121,7 +124,7 @@ def variants(only: str = "") -> tuple[dict[str, Variant], dict[str, str]]:
         if why_not := _why_no_jax(kind):
             missing[f"JAX on {kind.upper()}"] = why_not
         else:
-            found[f"JAX on {kind.upper()}"] = Variant(_jax(kind), 50.0 if kind == "cpu" else 2.0, wall=True)
+            found[f"JAX on {kind.upper()}"] = Variant(_jax(kind), 50.0 if kind == "cpu" else 2.0, wall=True, batch=128)
     found["NumPy, over runs"] = Variant(_numpy, 50.0, alone=True)
     found["plain Python"] = Variant(_backend("reference"), 12_000.0, alone=True)
     return found, missing

@@ -270,7 +270,7 @@ def test_a_worker_of_an_old_halfblind(command: Command, made: Callable[..., Proc
     own = made(0)
     own.add(1, root=tmp_path / "old")
     line = command(*SWEEP, "out=a", *at(own)).error
-    assert "halfblind 0.0.9 of other sources" in line
+    assert "halfblind 0.0.9" in line  # of other sources, or, where an editable install answers for what is missing, with a stamp
 
 
 def test_a_tile_that_fails_is_named_and_tried_again(command: Command, made: Callable[..., Processes], whole: Path) -> None:
