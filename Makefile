@@ -2,25 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+PIP = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: cliff test verify golden bench lint clean
 
 cliff: $(VENV)/.ready ## one million libraries: the table and figures of the cliff
 	$(RUN) -m sim +sweep=cliff
 
-test: $(VENV)/.ready ## the fast suite
+test: $(VENV)/.dev ## the fast suite
 	$(RUN) -m pytest -n 2 --dist loadscope tests
 
-verify: $(VENV)/.ready ## the slow suite: exact theory, an independent model, broken kernels
+verify: $(VENV)/.dev ## the slow suite: exact theory, an independent model, broken kernels
 	$(RUN) -m pytest -n 2 tests/verification; status=$$?; $(RUN) -m tests.verification; exit $$status
 
-golden: $(VENV)/.ready ## write the golden files anew from the plain-Python reference
+golden: $(VENV)/.dev ## write the golden files anew from the plain-Python reference
 	$(RUN) -m tests.golden
 
-bench: $(VENV)/.ready ## speed beside C, NumPy and plain Python; growth; the whole command
+bench: $(VENV)/.dev ## speed beside C, NumPy and plain Python; growth; the whole command
 	$(RUN) -m benchmarks
 
-lint: $(VENV)/.ready
+lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -28,7 +29,11 @@ lint: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "halfblind needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.ready # what tests, benchmarks and checks need besides: JAX, Dask and more
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 clean: ## remove the environment and what it compiled; results in outputs/ stay
