@@ -12,8 +12,9 @@ cliff: $(VENV)/.ready ## one million libraries: the table and figures of the cli
 test: $(VENV)/.dev ## the fast suite
 	$(RUN) -m pytest -n 2 --dist loadscope tests
 
-verify: $(VENV)/.dev ## the slow suite: exact theory, an independent model, broken kernels
-	$(RUN) -m pytest -n 2 tests/verification; status=$$?; $(RUN) -m tests.verification; exit $$status
+verify: $(VENV)/.dev ## the slow suite: exact theory, an independent model, broken kernels, slow faults
+	$(RUN) -m pytest -n 2 -m slow tests; slow=$$?; $(RUN) -m pytest -n 2 tests/verification; status=$$?; $(RUN) -m tests.verification; \
+	exit $$((slow + status))
 
 golden: $(VENV)/.dev ## write the golden files anew from the plain-Python reference
 	$(RUN) -m tests.golden

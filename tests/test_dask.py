@@ -132,6 +132,7 @@ def test_same_bits_and_nothing_left_to_do(command: Command, cluster: Processes, 
     assert where == {"scheduler": cluster.address, "workers": 2, "threads": 2, "hosts": ["127.0.0.1"]}
 
 
+@pytest.mark.slow
 def test_begun_with_one_engine_and_finished_with_the_other(command: Command, cluster: Processes, whole: Path) -> None:
     half = (*GRID, f"runs={RUNS // 2 - 1}")
     for out, first, then in (("a", at(cluster), ()), ("b", (), at(cluster))):
@@ -221,6 +222,7 @@ def test_a_worker_is_killed_in_the_middle_of_a_tile(started: Start, made: Callab
     same(whole, tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_the_scheduler_is_killed(started: Start, command: Command, made: Callable[..., Processes], tmp_path: Path, whole: Path) -> None:
     own = made(1, TILE_SECONDS="0.1")
     child = started(*SWEEP, "out=a", *at(own))
@@ -296,6 +298,7 @@ def test_another_run_in_the_folder_is_refused(started: Start, command: Command, 
 # ---------------------------------------------------------------- stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["workers of its own", "a scheduler"])
 def test_ctrl_c(started: Start, command: Command, made: Callable[..., Processes], tmp_path: Path, whole: Path, where: str) -> None:
     """Finished tiles are kept, workers of its own end, others are free at once."""
@@ -317,6 +320,7 @@ def test_ctrl_c(started: Start, command: Command, made: Callable[..., Processes]
     same(whole, "a")
 
 
+@pytest.mark.slow
 def test_the_command_is_killed(started: Start, command: Command, tmp_path: Path, whole: Path) -> None:
     """Its workers end by themselves, and the next command goes on."""
     slow = {"DASK_DISTRIBUTED__WORKER__PRELOAD": "['tests.workers']", "TILE_SECONDS": "0.2"}

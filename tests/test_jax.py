@@ -93,6 +93,7 @@ def test_random_cells_of_all_sizes_share_a_call() -> None:
         assert_same(got, expected)
 
 
+@pytest.mark.slow
 def test_the_widest_run_fits() -> None:
     """Topics 64, cap 128, 64 skills a round, 4096 tasks at once."""
     synth = replace(MAIN_71.synth, per_round=64, cover_guard=0.0)
@@ -102,6 +103,7 @@ def test_the_widest_run_fits() -> None:
     assert_same(sums([wide], 1, 0, 1, batch=1), numba_sums([wide], 1, 0, 1))
 
 
+@pytest.mark.slow
 def test_the_longest_runs_fit() -> None:
     """1000 rounds: skills of many trials that evict each other; and a pool that only grows, to its bound."""
     policy = replace(rolling(), cap=2, rounds=1000, window=1000)
@@ -197,6 +199,7 @@ def test_importing_the_command_does_not_import_jax() -> None:
 SMALL = ("+axes.rho_fp=[0,0.3]", "policy.rounds=4", "policy.window=2")
 
 
+@pytest.mark.slow
 def test_a_store_of_one_backend_is_continued_by_the_other(command: Command) -> None:
     assert command(*SMALL, "runs=40", "out=a").code == 0
     assert command(*SMALL, "runs=90", "out=a", "backend=jax").code == 0
