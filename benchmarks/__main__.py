@@ -28,6 +28,9 @@ def main(args: list[str]) -> int:
         "effective": effective.report,
     }
     asked = [arg for arg in args if arg != "--baseline"] or (["table"] if keep else list(parts))
+    if {"--help", "-h"} & set(args):
+        print(f"usage: python -m benchmarks [--baseline] [{' | '.join(parts)} ...]; what each is: benchmarks/README.md")
+        return 0
     if unknown := [arg for arg in asked if arg not in parts]:
         print(f"error: got {unknown[0]!r}, expected --baseline or some of {', '.join(parts)}", file=sys.stderr)
         return 2
@@ -40,4 +43,8 @@ def main(args: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)

@@ -73,7 +73,7 @@ def read(values: Any) -> tuple[int | None, Cluster | None]:
     if name == "local":
         return threads, None
     address, cluster = values.get("address"), values.get("cluster")
-    if address is not None and (not isinstance(address, str) or not re.match(r"\w+://[^\s/]+:\d+$", address)):
+    if address is not None and (not isinstance(address, str) or not re.match(r"tcp://[^\s/]+:\d+$", address)):
         raise InputError("engine.address", repr(public(str(address))), "a scheduler's address, such as tcp://host:8786")
     if cluster is not None and (not isinstance(cluster, Mapping) or not isinstance(cluster.get("class"), str)):
         got = "a description without class" if isinstance(cluster, Mapping) else repr(cluster)

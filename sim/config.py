@@ -368,8 +368,8 @@ def _named(values: Any, group: str) -> str:
 
 def _memory(values: Any) -> float | None:
     memory = values.get("memory")
-    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 < memory < math.inf):
-        raise InputError("backend.memory", repr(memory), "GiB above 0, or null for what suits the device")
+    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 < memory <= 1e6):
+        raise InputError("backend.memory", repr(memory), "GiB above 0 and at most 1e6, or null for what suits the device")
     return None if memory is None else float(memory)
 
 

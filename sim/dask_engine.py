@@ -263,7 +263,7 @@ def connected(asked: Cluster, sweep: Sweep, out: Path | str, backend: str, memor
             stack.callback(target.close, timeout=CONNECT)
         try:
             client = distributed.Client(target, timeout=CONNECT, set_as_default=False)
-        except (OSError, ValueError, ImportError) as error:
+        except (OSError, ValueError, ImportError, TypeError, RuntimeError) as error:
             todo = "start one with: dask scheduler"
             raise InputError("engine.address", public(str(asked.address)), f"a scheduler that answers ({error})", todo) from error
         stack.callback(_left, client)
@@ -313,6 +313,9 @@ def _started(make: Callable[[], Any]) -> Any:
         for cluster in made:
             cluster.close(timeout=CONNECT)
         raise
+    if errors and isinstance(errors[0], Exception) and not isinstance(errors[0], InputError):
+        error = errors[0]
+        raise RunError("engine", f"workers that did not start ({error})", "processes that live", "run the same command again") from error
     if errors:
         raise errors[0]
     return made[0]

@@ -443,3 +443,14 @@ def test_importing_brings_no_dask() -> None:
     code = f"import sys, {modules}; print([m for m in ('dask', 'distributed') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_workers_that_do_not_start(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*args: object) -> None:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr("sim.dask_engine._local", dies)
+    answer = command(*SWEEP, "out=a", "engine=dask", "engine.workers=1")
+    assert answer.code == 1
+    assert "engine: got workers that did not start (Nanny failed to start.)" in answer.err
+    assert "tcp://host:8786" in command(*SWEEP, "out=a", "engine=dask", "engine.address=tls://127.0.0.1:44").error

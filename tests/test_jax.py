@@ -246,3 +246,18 @@ def test_a_program_is_kept_and_a_damaged_one_is_made_anew(tmp_path: Path, monkey
     assert (answer(), len(compiled)) == (42, 2)
     assert (answer(), len(compiled)) == (42, 2)
     assert (answer("/proc/nowhere"), len(compiled)) == (42, 3)
+
+
+def test_a_jax_that_does_not_start(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jax.devices", lambda: (_ for _ in ()).throw(RuntimeError("no such platform")))
+    assert "'jax', which does not start (RuntimeError: no such platform)" in command("backend=jax", "runs=2", "out=a").error
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_device_without_room(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setattr("sim.kernels.jax_kernel.run", full)
+    assert "backend.memory: got more than the device has" in command("backend=jax", "runs=2", "out=a").error
+    assert "backend.memory: got 1e+308" in command("backend=jax", "backend.memory=1e308", "runs=2", "out=a").error

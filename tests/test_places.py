@@ -211,3 +211,11 @@ def test_which_is_which() -> None:
     assert local("file:///a%20b") == Path("/a b")
     assert local("s3://a") is None
     assert place("file:///a").name == "/a"
+
+
+def test_pictures_go_to_folders(command: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command(*GRID, "runs=8", "out=a").code == 0
+    assert figures_main(["a", "out=s3://b/c"]) == 2
+    assert "out: got s3://b/c, expected a folder" in capfd.readouterr().err
+    assert figures_main(["a", f"out=file://{tmp_path}/pictures"]) == 0
+    assert any((tmp_path / "pictures").glob("*.png"))

@@ -59,7 +59,9 @@ def parse(args: Sequence[str]) -> tuple[list[Path | str], list[str] | None, Path
         if equals and key == "figures":
             names = [*(names or []), *(n.strip(" \"'") for n in value.strip("[] ").split(",") if n.strip(" \"'"))]
         elif equals and key == "out":
-            out = Path(os.path.expanduser(value))
+            if is_url(value):
+                raise InputError("out", value, "a folder: pictures go to one", "read results from URLs, draw to a folder")
+            out = local(value) or Path(os.path.expanduser(value))
         elif equals and "/" not in key and not Path(arg).exists():
             raise InputError(key, "an unknown key", "figures or out")
         else:

@@ -35,7 +35,10 @@ def _jax(
 ) -> np.ndarray:
     from sim.kernels import jax_kernel
 
-    return jax_kernel.run(layout, tables, baseline, seed, first_run, n_runs, memory)
+    try:
+        return jax_kernel.run(layout, tables, baseline, seed, first_run, n_runs, memory)
+    except RuntimeError as error:
+        raise _out_of_memory(error) from error
 
 
 def _prepare_numba(layout: Layout, tables: Tables, baseline: np.ndarray, n_runs: int) -> None:
@@ -45,7 +48,17 @@ def _prepare_numba(layout: Layout, tables: Tables, baseline: np.ndarray, n_runs:
 def _prepare_jax(layout: Layout, tables: Tables, baseline: np.ndarray, n_runs: int, memory: float | None = None) -> None:
     from sim.kernels import jax_kernel
 
-    jax_kernel.run(layout, tables, baseline, 0, 0, 0, memory, prepared_for=n_runs)
+    try:
+        jax_kernel.run(layout, tables, baseline, 0, 0, 0, memory, prepared_for=n_runs)
+    except RuntimeError as error:
+        raise _out_of_memory(error) from error
+
+
+def _out_of_memory(error: RuntimeError) -> Exception:
+    """Return what to say where a device has no room, else the error itself."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        return error
+    return InputError("backend.memory", "more than the device has", "less", "set backend.memory=GIB to less than it has free")
 
 
 class Backend(NamedTuple):
@@ -98,4 +111,11 @@ def backend(name: str, memory: float | None = None) -> Backend:
         return found
     if find_spec("jax") is None:
         raise InputError("backend", "'jax', and no jax is installed", "the package jax", "pip install 'halfblind[jax]'")
+    try:
+        import jax
+
+        jax.devices()
+    except Exception as error:  # a package that is there in part, a platform that is not
+        got = f"'jax', which does not start ({type(error).__name__}: {str(error)[:160]})"
+        raise InputError("backend", got, "a JAX that works here", "see JAX_PLATFORMS, or pip install 'halfblind[jax]'") from error
     return found._replace(simulate=partial(_jax, memory=memory), prepare=partial(_prepare_jax, memory=memory))
