@@ -35,6 +35,7 @@ def test_importing_makes_no_folder_and_says_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["index cut", "index garbage", "code cut"])
 def test_a_damaged_cache_is_compiled_anew_and_mended(tmp_path: Path, how: str) -> None:
     cache = tmp_path / "cache"

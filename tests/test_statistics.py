@@ -109,6 +109,7 @@ print(np.abs(golden_scores()).max())
 """
 
 
+@pytest.mark.slow
 def test_evicting_the_strongest_fails(tmp_path: Path) -> None:
     """The same comparison in a process whose kernel was compiled with the wrong eviction."""
     root = Path(__file__).resolve().parent.parent
