@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.cadence import LEAST_MEAN, MAX_TRIALS
 from sim.errors import InputError
-from sim.model import MAX_NUMBER
+from sim.params import MAX_NUMBER
 
 if TYPE_CHECKING:
     import numpy as np
