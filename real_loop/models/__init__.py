@@ -1,0 +1,19 @@
+"""Models that can be asked: providers by way of inspect_ai, local ones by llama.cpp; budgets, and failures kept apart."""
+
+from real_loop.models.budget import Budget, BudgetReached, Spent
+from real_loop.models.client import Client, Patience, Reply, Request, open_client
+from real_loop.models.errors import Overflow, ServiceError, redact
+
+__all__ = [
+    "Budget",
+    "BudgetReached",
+    "Client",
+    "Overflow",
+    "Patience",
+    "Reply",
+    "Request",
+    "ServiceError",
+    "Spent",
+    "open_client",
+    "redact",
+]

@@ -1,0 +1,327 @@
+"""One address of one model, talked to through inspect_ai: each attempt gives a reply, or says what kind of failure it was."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import email.utils
+import io
+import logging
+import os
+import re
+import sys
+import time
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+from real_loop.models.errors import Fault, Overflow, ServiceError, brief
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    from real_loop.models.client import Reply, Request
+
+PLENTY = 10_000  # connections: how many calls are made at once is not inspect_ai's to decide
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|size|window|limit)|exceed_context_size|maximum context|(?:prompt|input) is too long|input length|too many tokens"
+    r"|longer than the (?:model|context)",
+    re.IGNORECASE,
+)
+_NO_SCHEMA = re.compile(r"response_format|json_schema|output_format|structured|grammar|response schema", re.IGNORECASE)
+_NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing|payment required", re.IGNORECASE)
+_BLOCKED = re.compile(r"account|organi[sz]ation|api key|billing|permission", re.IGNORECASE)
+_AGAIN = {408, 409, 425, 429}
+_NAMES = (  # of exceptions anywhere in the chain, whatever library of HTTP a provider uses
+    (("ConnectError", "ConnectTimeout", "ClientConnectorError", "gaierror", "ConnectionRefusedError"), "no connection"),
+    (("APITimeoutError", "ReadTimeout", "WriteTimeout", "PoolTimeout", "TimeoutError"), "timeout"),
+    (("RemoteProtocolError", "ReadError", "WriteError", "LocalProtocolError", "ConnectionResetError", "APIConnectionError"), "cut"),
+)
+
+
+def _quiet() -> None:
+    """Keep what inspect_ai logs off the terminal: what matters of it is in our errors and counts."""
+    logger = logging.getLogger("inspect_ai")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+
+
+class Endpoint:
+    """A model of inspect_ai at one address.
+
+    Parameters
+    ----------
+    spec
+        ``PROVIDER/NAME`` as inspect_ai takes it.
+    base_url
+        Address of the service; None is the provider's own.
+    api_key
+        The key; None takes it from the environment, by the name the provider gives it.
+    body
+        Sent with every request beside the rest, to OpenAI-compatible servers.
+    price
+        USD per million tokens read and written; None takes what inspect_ai knows.
+    raw_schema
+        Whether the server takes any JSON schema. Else only the keywords inspect_ai passes on are sent: no bounds, lengths or
+        patterns.
+    label
+        What the model is called in messages and replies, when not as in ``spec``.
+
+    Raises
+    ------
+    InputError
+        When inspect_ai is not installed, does not know the provider, or finds no key.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        body: dict[str, Any] | None = None,
+        price: tuple[float, float] | None = None,
+        raw_schema: bool = False,
+        label: str | None = None,
+    ) -> None:
+        self.spec, self.body, self.price, self.raw_schema = spec, body or {}, price, raw_schema
+        self.label = label
+        self.schemas = True  # until the service says it takes none
+        self.title = f"model={label or spec}"
+        self.model = self._model(base_url, api_key)
+
+    def _model(self, base_url: str | None, api_key: str | None) -> Any:
+        try:
+            from inspect_ai.model import GenerateConfig, get_model
+        except ImportError as error:
+            todo = "pip install 'halfblind[real]'"
+            raise InputError(self.title, brief(error), "the package inspect_ai", todo) from None
+        _quiet()
+        provider = self.spec.split("/")[0]
+        arguments: dict[str, Any] = {}
+        if base_url is not None and _loopback(base_url):
+            arguments.update(_without_proxy(provider))
+        if provider == "mockllm":
+            arguments["custom_outputs"] = _mock
+        config = GenerateConfig(max_retries=0, max_connections=PLENTY, adaptive_connections=False, cache=False)
+        problem, hook = "", sys.excepthook
+        with contextlib.redirect_stdout(io.StringIO()):  # it greets where its hooks are installed
+            try:
+                model = get_model(self.spec, config=config, base_url=base_url, api_key=api_key, memoize=False, **arguments)
+            except Exception as error:
+                # A missing key, package or provider. The message may be marked up for a terminal.
+                problem = re.sub(r"\[/?[a-z ]+\]|ERROR:", "", str(getattr(error, "message", "") or error))
+        sys.excepthook = hook
+        if problem:
+            todo = "the name is PROVIDER/NAME as inspect_ai takes it; keys come from the environment"
+            raise InputError(self.title, brief(problem), "a model that can be opened", todo)
+        client: Any = getattr(model.api, "client", None)
+        if isinstance(getattr(client, "max_retries", None), int):
+            client.max_retries = 0  # the packages of the providers retry on their own: neither counted nor in a budget
+        return model
+
+    async def close(self) -> None:
+        """Close the connections."""
+        with contextlib.suppress(Exception):
+            await self.model.api.aclose()
+
+    async def attempt(self, request: Request, timeout: float) -> Reply:
+        """Make one attempt.
+
+        Parameters
+        ----------
+        request
+            What to ask.
+        timeout
+            Seconds.
+
+        Raises
+        ------
+        Fault
+            When the service failed in a way another attempt may mend.
+        Overflow
+            When the prompt is too long.
+        ServiceError
+            When the service will not answer before something is paid.
+        InputError
+            When the service knows no such key or model, or does not take the request.
+        """
+        problem: BaseException | None = None
+        output: Any = None
+        begin = time.monotonic()
+        # In a context of its own: inspect_ai keeps each call in a transcript there, which would grow for as long as we run.
+        task = asyncio.create_task(self._generate(request), context=contextvars.Context())
+        try:
+            output = await asyncio.wait_for(task, timeout)
+        except TimeoutError as error:
+            late = time.monotonic() - begin >= timeout
+            problem = Fault("timeout", f"no answer within {timeout:g} s") if late else error
+        except Exception as error:
+            problem = error
+        # Raised out here, so that no exception with headers or bodies in it hangs on to ours.
+        if problem is not None:
+            raise self._meaning(problem, request)
+        return self._reply(output, time.monotonic() - begin)
+
+    async def _generate(self, request: Request) -> Any:
+        from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig, ResponseSchema
+
+        body = dict(self.body)
+        schema = None
+        if request.schema is not None and self.schemas:
+            if self.raw_schema:
+                shape = {"name": request.schema_name, "schema": request.schema}
+                body["response_format"] = {"type": "json_schema", "json_schema": shape}
+            else:
+                schema = ResponseSchema.model_validate({"name": request.schema_name, "json_schema": request.schema, "strict": True})
+        config = GenerateConfig(
+            temperature=request.temperature,
+            max_tokens=request.max_tokens,
+            seed=request.seed,
+            response_schema=schema,
+            extra_body=body or None,
+            reasoning_summary="none",  # else some models are first asked, uncounted, whether they give summaries
+        )
+        messages: list[Any] = [ChatMessageSystem(content=request.system)] if request.system else []
+        return await self.model.generate([*messages, ChatMessageUser(content=request.user)], config=config)
+
+    def _reply(self, output: Any, seconds: float) -> Reply:
+        from real_loop.models.client import Reply
+
+        usage, choices = output.usage, output.choices
+        if not choices:
+            raise Fault("bad body", "an answer with nothing in it")
+        reason = str(output.stop_reason)
+        if usage is None and reason == "model_length":  # the service's message about the prompt, not the model's text
+            raise self._overflow(output.completion)
+        if usage is None and reason == "content_filter" and _BLOCKED.search(output.completion):
+            raise self._denied(output.completion)
+        text = "" if reason == "content_filter" else output.completion
+        if not text and usage is None and reason != "content_filter":
+            raise Fault("bad body", "an answer without text")
+        read = written = 0
+        cost = None
+        if usage is not None:
+            cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
+            read, written, cost = usage.input_tokens + cached, usage.output_tokens, usage.total_cost
+        if self.price is not None:
+            cost = (read * self.price[0] + written * self.price[1]) / 1e6
+        return Reply(text, reason, read, written, cost, seconds, self.label or str(output.model))
+
+    def _overflow(self, said: object) -> Overflow:
+        return Overflow(self.title, brief(said), "a prompt that fits into the context of the model")
+
+    def _denied(self, said: object) -> InputError:
+        todo = "set the key of this provider in the environment, and check that it may use this model"
+        return InputError(self.title, brief(said), "a key the service accepts", todo)
+
+    def _meaning(self, error: BaseException, request: Request) -> Exception:
+        """Say what a failure means: worth another attempt, the request's fault, or the user's."""
+        chain = _chain(error)
+        for link in chain:
+            if isinstance(link, Fault | InputError):
+                return link
+        status = next((s for s in (getattr(link, "status_code", None) for link in chain) if isinstance(s, int)), None)
+        said = brief(_message(chain))
+        if type(chain[0]).__name__ == "PrerequisiteError":
+            return InputError(self.title, said, "a request this model takes")
+        if status is None or 200 <= status < 300:
+            return _without_status(chain, said)
+        if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(said)):
+            what = f"{status}, {said}"
+            return ServiceError(self.title, what, "credit with the service", "then run the same command again: nothing is lost")
+        if status in _AGAIN or status >= 500:
+            kind = "rate limit" if status == 429 else "timeout" if status == 408 else "server error"
+            return Fault(kind, f"{status}, {said}", _retry_after(chain))
+        if status in (401, 403):
+            return self._denied(f"{status}, {said}")
+        if status == 404:
+            return InputError(self.title, f"404, {said}", "a model the service has", "check the name and the base URL")
+        if status == 413 or _TOO_LONG.search(said):
+            return self._overflow(said)
+        if request.schema is not None and self.schemas and _NO_SCHEMA.search(said):
+            self.schemas = False  # the prompt describes the schema too
+            return Fault("no schema", f"{status}, {said}")
+        return InputError(self.title, f"{status}, {said}", "a request this model takes")
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an exception and what caused it, the outermost first."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        last = getattr(link, "last_attempt", None)  # inspect_ai's retry loop, at its one attempt
+        link = last.exception() if last is not None else link.__cause__ or link.__context__
+    return chain
+
+
+def _message(chain: list[BaseException]) -> str:
+    """Return what the service said, without the request that inspect_ai adds."""
+    for link in chain:
+        body = getattr(link, "body", None)
+        if isinstance(body, dict):
+            inner = body.get("error", body)
+            if isinstance(inner, dict) and inner.get("message"):
+                marks = {str(inner[k]) for k in ("type", "code") if isinstance(inner.get(k), str)}
+                return " ".join([str(inner["message"]), *(f"({mark})" for mark in sorted(marks))])
+    for link in chain:
+        if getattr(link, "provider_message", None):
+            return str(link.provider_message)  # type: ignore[attr-defined]
+    first = next((link for link in chain if not hasattr(link, "last_attempt")), chain[0])
+    text = str(getattr(first, "message", "") or first)
+    return f"{type(first).__name__}: {text}" if text else type(first).__name__
+
+
+def _without_status(chain: list[BaseException], said: str) -> Fault:
+    names = {base.__name__ for link in chain for base in type(link).__mro__}
+    for known, kind in _NAMES:
+        if names.intersection(known):
+            deepest = str(chain[-1]) or type(chain[-1]).__name__
+            return Fault(kind, brief(f"{said} ({deepest})" if deepest not in said else said))
+    return Fault("bad body", said)
+
+
+def _retry_after(chain: list[BaseException]) -> float | None:
+    """Return the seconds the service asked to wait, of either form the header may have."""
+    for link in chain:
+        headers = getattr(getattr(link, "response", None), "headers", None)
+        if headers is None:
+            continue
+        try:
+            if headers.get("retry-after-ms"):
+                return max(0.0, float(headers["retry-after-ms"]) / 1000)
+            if not headers.get("retry-after"):
+                continue
+            return max(0.0, float(headers["retry-after"]))
+        except ValueError:
+            with contextlib.suppress(ValueError, TypeError):
+                return max(0.0, email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+    return None
+
+
+def _mock(*_: Any) -> Any:
+    """Answer as ``mockllm`` does by default, but with a usage: it would else download a tokenizer to count with."""
+    from inspect_ai.model import ModelOutput, ModelUsage
+
+    output = ModelOutput.from_content("mockllm", "Default output from mockllm/model")
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return output
+
+
+def _loopback(base_url: str) -> bool:
+    return urllib.parse.urlsplit(base_url).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def _without_proxy(provider: str) -> dict[str, Any]:
+    """Return the arguments that keep calls to this machine away from a proxy the environment may name."""
+    if not any(os.environ.get(name) for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")):
+        return {}
+    if provider in ("openai", "openai-api"):
+        import openai
+
+        return {"http_client": openai.DefaultAsyncHttpxClient(trust_env=False)}
+    if provider == "anthropic":
+        import anthropic
+
+        return {"http_client": anthropic.DefaultAsyncHttpxClient(trust_env=False)}
+    return {}
