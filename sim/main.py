@@ -50,7 +50,7 @@ presets:
 """
 
 
-def _about(file: Path) -> str:
+def about(file: Path) -> str:
     """Return the first sentence of a preset's opening comment."""
     comments = []
     for line in file.read_text().splitlines():
@@ -70,7 +70,7 @@ def help_text(more: Path | None = None) -> str:
     for group, files in groups(more).items():
         if group != "roles":
             key = "+sweep" if group == "sweep" else group
-            lines += [f"  {f'{key}={name}':24} {_about(file)}" for name, file in files.items()]
+            lines += [f"  {f'{key}={name}':24} {about(file)}" for name, file in files.items()]
     lines += [
         "",
         "settings:",

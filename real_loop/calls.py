@@ -1,0 +1,167 @@
+"""Ask a model once and for all: a call that the log has is not made again, and one that is made is in the log before it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
+
+from real_loop.log import Log
+from real_loop.models import Budget, Client, Overflow, Request
+from real_loop.models.errors import redact
+from real_loop.roles import EVAL, At
+from sim.errors import RunError
+
+T = TypeVar("T")
+OVERFLOW = "overflow"  # stop_reason of a call whose prompt is longer than the model's context
+
+
+class Malformed(ValueError):
+    """An answer that does not say what was asked, and why."""
+
+
+class Stopping(Exception):  # noqa: N818 - not an error of its own
+    """No call is made any more, since something else ended the run."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call's answer as the log has it, and the number of its row."""
+
+    call: int
+    text: str
+    stop_reason: str
+    tokens: int
+    cost: float | None
+    seconds: float
+
+
+class Calls:
+    """All calls of a run.
+
+    Parameters
+    ----------
+    log
+        Where they are kept.
+    clients
+        The model of each role.
+    budget
+        What may be spent; the clients check it.
+    seed, run
+        What the seeds of sampling are made of, with the place of the call.
+    paired
+        Whether the eval phase asks the same thing once only: its seeds do not depend on the round.
+    """
+
+    def __init__(self, log: Log, clients: Mapping[str, Client], budget: Budget, seed: int, run: int, paired: bool) -> None:
+        self.log, self.clients, self.budget = log, clients, budget
+        self.seed, self.run, self.paired = seed, run, paired
+        self.stopping: BaseException | None = None
+        self.in_flight = 0
+        self.watch: Callable[[], None] = lambda: None
+
+    def stop(self, why: BaseException) -> None:
+        """Let no call begin any more; those in flight end."""
+        self.stopping = self.stopping or why
+
+    def check(self) -> None:
+        """Raise Stopping once the run is to end."""
+        if self.stopping is not None:
+            raise Stopping
+
+    def seeded(self, at: At, role: str, attempt: int) -> int:
+        """Return the seed of a call: 31 bits of a hash of its place."""
+        where = "" if self.paired and at.phase == EVAL else at.round
+        text = f"{self.seed}/{self.run}/{where}/{at.phase}/{role}/{at.subject}/{attempt}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+    async def ask(self, at: At, role: str, request: Request, attempt: int = 0) -> Answered:
+        """Return the answer to a request, from the log if it is there. The request's seed is set here.
+
+        Raises
+        ------
+        BudgetReached, ServiceError, InputError
+            From the model's client. No answer is logged then.
+        Stopping
+            The run is about to end.
+        """
+        key = (at.round, at.phase, role, at.subject, attempt)
+        request = replace(request, seed=self.seeded(at, role, attempt))
+        text = redact(json.dumps(asdict(request), sort_keys=True, ensure_ascii=False))
+        row = self.log.call(key)
+        if row is not None and row["request"] != text:
+            where = f"{self.log.path}: call of round {at.round}, {at.phase}, {role}, {at.subject}"
+            todo = "the log was written by other code or with other data; start anew with another out="
+            raise RunError(where, "another request", "the one as logged", todo)
+        if row is None and self.paired and at.phase == EVAL:
+            query = "SELECT * FROM calls WHERE subject = ? AND role = ? AND phase = ? AND request = ? ORDER BY id LIMIT 1"
+            row = self.log.one(query, (at.subject, role, at.phase, text))
+        if row is None:
+            row = await self._made(key, role, request, text)
+        tokens = row["input_tokens"] + row["output_tokens"]
+        return Answered(row["id"], row["answer"], row["stop_reason"], tokens, row["cost"], row["seconds"])
+
+    async def _made(self, key: tuple[int, str, str, str, int], role: str, request: Request, text: str) -> dict[str, object]:
+        self.check()
+        client = self.clients[role]
+        row: dict[str, object] = dict(zip(("round", "phase", "role", "subject", "attempt"), key, strict=True))
+        self.in_flight += 1
+        try:
+            reply = await client.generate(request)
+            row |= {"model": reply.model, "answer": reply.text, "stop_reason": reply.stop_reason, "cost": reply.cost}
+            row |= {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "seconds": reply.seconds}
+        except Overflow:
+            row |= {"model": client.name, "answer": "", "stop_reason": OVERFLOW, "cost": 0.0}
+            row |= {"input_tokens": 0, "output_tokens": 0, "seconds": 0.0}
+        except Exception as error:
+            self.stop(error)
+            raise
+        finally:
+            self.in_flight -= 1
+        row["request"] = text
+        row["id"] = self.log.add("calls", row)
+        self.watch()
+        return row
+
+    async def ask_for(self, at: At, role: str, request: Request, read: Callable[[str], T]) -> tuple[T | None, Answered]:
+        """Return what ``read`` makes of the answer. A malformed one has one more try; then None, and a fallback is logged.
+
+        Parameters
+        ----------
+        read
+            Raises Malformed, with what is wrong.
+        """
+        why = ""
+        for attempt in (0, 1):
+            again = f"{request.user}\n\nYour last answer could not be used: {why}. Answer again, exactly as asked."
+            answered = await self.ask(at, role, replace(request, user=again) if attempt else request, attempt)
+            if answered.stop_reason == OVERFLOW:
+                why = "the prompt is longer than the model's context"
+                break
+            try:
+                return read(answered.text), answered
+            except Malformed as error:
+                why = str(error)[:200]
+        self.fell_back(at, role, why)
+        return None, answered
+
+    def fell_back(self, at: At, role: str, why: str) -> None:
+        """Log that a role's defined fallback stands in for an answer."""
+        row = {"round": at.round, "phase": at.phase, "role": role, "subject": at.subject, "why": why}
+        self.log.settle("fallbacks", ("round", "phase", "role", "subject"), row)
+
+
+async def together(calls: Calls, work: Iterable[Awaitable[T]]) -> list[T]:
+    """Await all of them, in order. When one fails the others do not begin new calls, but finish those in flight."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    errors = [r for r in results if isinstance(r, BaseException)]
+    for error in errors:
+        if not isinstance(error, Stopping):
+            calls.stop(error)
+            raise error
+    if errors:
+        raise calls.stopping or errors[0]
+    return [r for r in results if not isinstance(r, BaseException)]

@@ -1,0 +1,206 @@
+"""The door of the real loop: command line and config files in, checked settings out."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from real_loop.settings import Settings
+from sim.config import CONF as SIM_CONF
+from sim.config import load as load_sim
+from sim.errors import InputError
+from sim.model import Cell, Channel, World
+from sim.params import from_mapping, parameters, to_mapping
+from sim.tables import check_limits
+
+CONF: Final = Path(__file__).resolve().parent / "conf"
+GROUPS: Final = {"subset": CONF, "policy": SIM_CONF, "reward": CONF, "ablation": CONF}
+RATES: Final = ("q", "rho", "rho_fp", "rho_pf")
+# What changes how a run is made, but not which run it is: not part of its folder's name nor of its log's identity.
+FREE: Final = ("budget", "sandbox", "concurrency", "servers", "patience", "out")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command is asked to do: settings, the cell that scripted roles follow, the folder, and the names of the presets."""
+
+    settings: Settings
+    cell: Cell | None
+    out: Path
+    presets: dict[str, str]
+
+
+def choices(group: str, more: Path | None = None) -> dict[str, Path]:
+    """Return the presets of a group and their files."""
+    found = {f.stem: f for f in sorted((GROUPS[group] / group).glob("*.yaml"))}
+    if more is not None:
+        found |= {f.stem: f for f in sorted((more / group).glob("*.yaml"))}
+    return found
+
+
+def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
+    """Read the command line: ``key=value`` arguments, and a folder of presets of the user's own.
+
+    Raises
+    ------
+    InputError
+        Anything in it is wrong; nothing was asked or written then.
+    """
+    from omegaconf import OmegaConf
+
+    if more is not None and not more.is_dir():
+        raise InputError("--config-dir", str(more), "a folder with subset/, policy/ or other groups in it")
+    given = _given(overrides)
+    base = _yaml(CONF / "config.yaml")
+    presets = {group: str(given.get(group, base[group])) for group in GROUPS}
+    layers: list[Any] = [{k: v for k, v in base.items() if k not in GROUPS}]
+    for group, name in presets.items():
+        files = choices(group, more)
+        if name not in files:
+            raise InputError(group, repr(name), "one of " + ", ".join(files), "" if more else "your own are found with --config-dir FOLDER")
+        read = _yaml(files[name])
+        layers.append(read if group == "ablation" else {group: read})
+    world = _scripted(given, presets, overrides, more)
+    if world is not None:
+        layers.insert(1, _of_world(world))
+        layers = [{k: v for k, v in layer.items() if k != "subset"} if layer is not layers[1] else layer for layer in layers]
+    layers.append(_tree({k: v for k, v in given.items() if k not in GROUPS}))
+    try:
+        merged = OmegaConf.merge(*(OmegaConf.create(layer) for layer in layers))
+        values = OmegaConf.to_container(merged, resolve=True)
+    except Exception as error:  # omegaconf raises many types
+        raise InputError("config", " ".join(str(error).split())[:200], "a config that can be put together") from error
+    assert isinstance(values, dict)
+    values = {str(k): v for k, v in values.items()}
+    for key in RATES:
+        values.pop(key, None)
+    if world is None:
+        values["subset"]["name"] = presets["subset"]
+    try:
+        settings = from_mapping(Settings, values)
+    except InputError as error:
+        raise _nearer(error) from None
+    cell = None
+    if world is not None:
+        cell = _cell(settings, world)
+        check_limits(cell)
+    out = _folder(settings, presets, given)
+    return Plan(settings, cell, out, presets)
+
+
+def _given(overrides: Sequence[str]) -> dict[str, Any]:
+    import yaml
+
+    given: dict[str, Any] = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][\w.]*", key):
+            raise InputError(override or "''", "an argument that cannot be read", "key=value", "see python -m real_loop --help")
+        if key in given:
+            raise InputError(key, "two values", "one")
+        try:
+            given[key] = text if key == "out" else yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise InputError(override, "a value that cannot be read", "a number, a name, true, false or null") from None
+        if key in GROUPS and not isinstance(given[key], str):
+            raise InputError(key, repr(given[key]), "one of " + ", ".join(choices(key)))
+        if isinstance(given[key], str) and "${" in given[key]:
+            raise InputError(override, "a value that refers to another", "the value itself")
+    return given
+
+
+def _yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        values = yaml.safe_load(file.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(str(file), " ".join(str(error).split())[:150], "YAML", "mend the file") from error
+    if not isinstance(values, dict):
+        raise InputError(str(file), repr(values)[:50], "a mapping of keys to values", "mend the file")
+    return values
+
+
+def _tree(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *path, last = key.split(".")
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+            if not isinstance(node, dict):
+                raise InputError(key, "a key within a value", "one of the two")
+        node[last] = value
+    return tree
+
+
+def _nearer(error: InputError) -> InputError:
+    """Say of an unknown key which known one is meant."""
+    if error.got != "an unknown key":
+        return error
+    known = [p.path for p in parameters(Settings)] + [*GROUPS, *RATES]
+    short = {path.rsplit(".", 1)[-1]: path for path in known}
+    close = difflib.get_close_matches(error.what.rsplit(".", 1)[-1], [*short, *known], n=3, cutoff=0.6)
+    near = " or ".join(dict.fromkeys(short.get(m, m) for m in close)) or "one listed by python -m real_loop --help"
+    return InputError(error.what, "an unknown key", near)
+
+
+# ---------------------------------------------------------------- scripted worlds
+
+
+def _scripted(given: Mapping[str, Any], presets: Mapping[str, str], overrides: Sequence[str], more: Path | None) -> World | None:
+    model = given.get("model")
+    if not isinstance(model, str) or not model.startswith("scripted/"):
+        return None
+    if "subset" in given or any(key.startswith("subset.") for key in given):
+        raise InputError("subset", "a subset with a scripted model", "none: the world brings its own tasks", "leave it out")
+    name = model.removeprefix("scripted/")
+    try:
+        return load_sim([f"world={name}"], more).sweep.cell(()).world
+    except InputError as error:
+        raise InputError("model", repr(model), "scripted/WORLD, a world " + error.expected) from None
+
+
+def _of_world(world: World) -> dict[str, Any]:
+    synth = world.synth
+    kept = {"min_cluster": synth.min_cluster, "per_round": synth.per_round, "memory": synth.memory, "cover_guard": synth.cover_guard}
+    subset = {"suite": "demo24", "n_train": world.n_train, "n_eval": world.n_eval, "keep": "all", "probes": 0, "name": "scripted"}
+    return {"writing": {**kept, "similarity": None}, "roles": {"mode": world.router.mode}, "subset": subset}
+
+
+def _cell(settings: Settings, world: World) -> Cell:
+    """Return what the simulator would play: the world with what the settings change of it."""
+    w, reward = settings.writing, settings.reward
+    synth = replace(world.synth, min_cluster=w.min_cluster, per_round=w.per_round, memory=w.memory, cover_guard=w.cover_guard)
+    world = replace(world, synth=synth, router=replace(world.router, mode=settings.roles.mode))
+    if reward.kind == "judge":
+        raise InputError("reward", "a judge with a scripted model", "clean, noise, bias or general", "scripted roles write no text to judge")
+    channel = Channel(reward.rho_fp, reward.rho_pf, reward.spread, reward.unit)
+    return Cell(world, replace(settings.policy, sampled_eval=True), channel)
+
+
+# ---------------------------------------------------------------- names
+
+
+def _folder(settings: Settings, presets: Mapping[str, str], given: Mapping[str, Any]) -> Path:
+    if settings.out is not None:
+        if not settings.out.strip() or "://" in settings.out:
+            raise InputError("out", repr(settings.out), "a folder of this machine")
+        return Path(os.path.expanduser(settings.out))
+    name = settings.model.replace("/", "_") if settings.scripted and settings.model else presets["subset"]
+    kept = sorted(f"{k}={v}" for k, v in given.items() if k.split(".")[0] not in (*FREE, "subset") and not (k == "model" and settings.scripted))
+    slug = re.sub(r"[^\w.=,+-]+", "_", ",".join(kept)) or "default"
+    if len(slug) > 100:
+        slug = f"{slug[:80]}-{hashlib.sha256(','.join(kept).encode()).hexdigest()[:12]}"
+    return Path("outputs") / "real_loop" / name / slug
+
+
+def identity(settings: Settings) -> dict[str, Any]:
+    """Return what makes a run what it is, as a plain mapping."""
+    return {k: v for k, v in to_mapping(settings).items() if k not in FREE}

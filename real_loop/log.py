@@ -1,0 +1,253 @@
+"""The evidence log: one SQLite file, append-only by trigger, that a run can be taken up from after any kill.
+
+Each row is committed before it is used. A run that is taken up plays from its first round again and finds here what it had asked
+and decided; nothing is asked twice. What it decides again must be what the log says, or it stops. Rows are never changed or removed:
+the shelf at any moment is what the changes up to it say.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sim.errors import InputError, RunError
+
+SCHEMA_VERSION: Final = 1
+
+# Columns after a bar are not compared when a run is taken up: when it was, and how long it took.
+TABLES: Final = {
+    "parts": "part INTEGER PRIMARY KEY, started REAL NOT NULL, about TEXT NOT NULL",
+    "meta": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
+    "calls": """id INTEGER PRIMARY KEY, round INTEGER NOT NULL, phase TEXT NOT NULL, role TEXT NOT NULL, subject TEXT NOT NULL,
+        attempt INTEGER NOT NULL, model TEXT NOT NULL, request TEXT NOT NULL, answer TEXT NOT NULL, stop_reason TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost REAL, seconds REAL NOT NULL, part INTEGER NOT NULL,
+        at REAL NOT NULL, UNIQUE (round, phase, role, subject, attempt)""",
+    "skills": """number INTEGER PRIMARY KEY, round INTEGER NOT NULL, cluster TEXT NOT NULL, name TEXT NOT NULL,
+        applicability TEXT NOT NULL, insight TEXT NOT NULL, pitfalls TEXT NOT NULL, postcondition TEXT NOT NULL,
+        call INTEGER REFERENCES calls, part INTEGER NOT NULL, at REAL NOT NULL""",
+    "capsules": """id INTEGER PRIMARY KEY, round INTEGER NOT NULL, phase TEXT NOT NULL, task TEXT NOT NULL, position INTEGER NOT NULL,
+        skill INTEGER REFERENCES skills, injected INTEGER NOT NULL, route_call INTEGER REFERENCES calls,
+        solve_call INTEGER REFERENCES calls, prompt TEXT NOT NULL, answer TEXT NOT NULL, passed INTEGER, observed INTEGER,
+        reason TEXT NOT NULL, trace TEXT NOT NULL, judge_call INTEGER REFERENCES calls, tokens INTEGER NOT NULL, cost REAL,
+        seconds REAL NOT NULL, part INTEGER NOT NULL, at REAL NOT NULL, UNIQUE (round, phase, task)""",
+    "verdicts": """id INTEGER PRIMARY KEY, round INTEGER NOT NULL, capsule INTEGER NOT NULL UNIQUE REFERENCES capsules,
+        call INTEGER REFERENCES calls, label TEXT NOT NULL, pattern TEXT NOT NULL, cluster TEXT NOT NULL, part INTEGER NOT NULL,
+        at REAL NOT NULL""",
+    "changes": """round INTEGER NOT NULL, step INTEGER NOT NULL, kind TEXT NOT NULL, skill INTEGER REFERENCES skills,
+        reason TEXT NOT NULL, part INTEGER NOT NULL, at REAL NOT NULL, PRIMARY KEY (round, step)""",
+    "priors": "round INTEGER PRIMARY KEY, text TEXT NOT NULL, call INTEGER REFERENCES calls, part INTEGER NOT NULL, at REAL NOT NULL",
+    "fallbacks": """round INTEGER NOT NULL, phase TEXT NOT NULL, role TEXT NOT NULL, subject TEXT NOT NULL, why TEXT NOT NULL,
+        part INTEGER NOT NULL, at REAL NOT NULL, PRIMARY KEY (round, phase, role, subject)""",
+    "rounds": """round INTEGER PRIMARY KEY, passes INTEGER NOT NULL, attempted INTEGER NOT NULL, active INTEGER NOT NULL,
+        part INTEGER NOT NULL, at REAL NOT NULL""",
+    "faults": "id INTEGER PRIMARY KEY, kind TEXT NOT NULL, text TEXT NOT NULL, part INTEGER NOT NULL, at REAL NOT NULL",
+}
+_LOOSE: Final = frozenset(("id", "part", "at", "seconds"))  # not compared when a run is taken up
+
+
+def _never(table: str) -> str:
+    return "".join(
+        f"CREATE TRIGGER {table}_no_{what.lower()} BEFORE {what} ON {table} BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;"
+        for what in ("UPDATE", "DELETE")
+    )
+
+
+class Log:
+    """A log that is being written.
+
+    Parameters
+    ----------
+    path
+        The file, or ``:memory:``.
+    identity
+        What makes the run what it is (nested plain mapping). A log of another identity is refused.
+    about
+        What is worth knowing of this part of the run, and may differ from part to part.
+
+    Raises
+    ------
+    InputError
+        The file is no log, or one of another configuration or version.
+    """
+
+    def __init__(self, path: Path | str, identity: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        self.db = _connected(path)
+        try:
+            self.db.execute("PRAGMA journal_mode=WAL")
+            self.db.execute("PRAGMA synchronous=FULL")
+            tables = {row["name"] for row in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if not tables:
+                self._create(identity)
+            elif not set(TABLES) <= tables:
+                raise InputError(str(path), "a database that is no evidence log", "a log of python -m real_loop", "give another out=")
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(path, error) from error
+        _check_version(self.db, path)
+        self._check(identity)
+        self.part = 1 + int(self.one("SELECT count(*) FROM parts")[0])
+        self.spent_before = self.wall_seconds()
+        self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", (self.part, time.time(), json.dumps(about or {}, sort_keys=True)))
+
+    def _create(self, identity: Mapping[str, Any]) -> None:
+        script = "".join(f"CREATE TABLE {name} ({columns});{_never(name)}" for name, columns in TABLES.items())
+        script += "CREATE INDEX calls_subject ON calls (subject, role);"
+        version = json.dumps(SCHEMA_VERSION)
+        meta = f"INSERT INTO meta VALUES ('schema_version', '{version}'), ('identity', {_quoted(json.dumps(identity, sort_keys=True))});"
+        self.db.executescript(f"BEGIN IMMEDIATE;{script}{meta}COMMIT;")
+
+    def _check(self, identity: Mapping[str, Any]) -> None:
+        told = json.loads(self.one("SELECT value FROM meta WHERE key = 'identity'")[0])
+        have, want = dict(_leaves(told)), dict(_leaves(json.loads(json.dumps(identity))))
+        for key in [*want, *have]:
+            if have.get(key) != want.get(key):
+                got, expected = (str(side.get(key, "nothing"))[:80] for side in (want, have))
+                raise InputError(f"{self.path}: {key}", got, f"{expected}, as the log began with", "give the same settings, or another out=")
+
+    def close(self) -> None:
+        """Close the file."""
+        self.db.close()
+
+    # ------------------------------------------------------------ rows
+
+    def one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
+        """Return the first row of a query, or None."""
+        return self.db.execute(query, values).fetchone()
+
+    def add(self, table: str, row: Mapping[str, Any]) -> int:
+        """Commit a row; return its number. ``part`` and ``at`` are filled in."""
+        full = {**row, "part": self.part, "at": time.time()}
+        names = ", ".join(full)
+        marks = ", ".join("?" * len(full))
+        return int(self.db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(full.values())).lastrowid or 0)
+
+    def settle(self, table: str, key: tuple[str, ...], row: Mapping[str, Any]) -> int:
+        """Commit a row, or find that the log has it; return its number.
+
+        Raises
+        ------
+        RunError
+            The log has a row with this key that says something else: other code, or other data, wrote it.
+        """
+        where = " AND ".join(f"{name} = ?" for name in key)
+        there = self.one(f"SELECT rowid AS row_number, * FROM {table} WHERE {where}", tuple(row[name] for name in key))
+        if there is None:
+            return self.add(table, row)
+        for name, value in row.items():
+            if name not in _LOOSE and there[name] != value:
+                at = ", ".join(f"{k} {row[k]}" for k in key)
+                raise RunError(
+                    f"{self.path}: {table}, {at}: {name}",
+                    repr(value)[:80],
+                    f"{there[name]!r}"[:80] + " as logged",
+                    "the log was written by other code or with other data; start anew with another out=",
+                )
+        return int(there["row_number"])
+
+    def call(self, key: tuple[int, str, str, str, int]) -> Any:
+        """Return the logged call with this (round, phase, role, subject, attempt), or None."""
+        return self.one("SELECT * FROM calls WHERE round = ? AND phase = ? AND role = ? AND subject = ? AND attempt = ?", key)
+
+    def capsule(self, round_: int, phase: str, task: str) -> Any:
+        """Return the logged capsule of a trial, or None."""
+        return self.one("SELECT * FROM capsules WHERE round = ? AND phase = ? AND task = ?", (round_, phase, task))
+
+    # ------------------------------------------------------------ sums
+
+    def wall_seconds(self) -> float:
+        """Return how long all parts took, each up to its last row."""
+        last = " UNION ALL ".join(f"SELECT part, at FROM {t}" for t in TABLES if t not in ("parts", "meta"))
+        query = f"SELECT coalesce(sum(t), 0) FROM (SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part)"
+        return float(self.one(query)[0])
+
+    def spent(self) -> tuple[int, int, float]:
+        """Return calls, tokens and cost (USD) so far."""
+        row = self.one("SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost), 0) FROM calls")
+        return int(row[0]), int(row[1]), float(row[2])
+
+
+# ---------------------------------------------------------------- reading
+
+
+class Reader:
+    """A log that is only read: while a run writes it, or after.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is no log of this version.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = found(path)
+        self.db = _connected(self.path, read_only=True)
+        try:
+            tables = {row["name"] for row in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(self.path, error) from error
+        if not set(TABLES) <= tables:
+            raise InputError(str(self.path), "a database that is no evidence log", "a log of python -m real_loop")
+        _check_version(self.db, self.path)
+        self.identity: dict[str, Any] = json.loads(self.one("SELECT value FROM meta WHERE key = 'identity'")[0])
+
+    def one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
+        """Return the first row of a query, or None."""
+        return self.db.execute(query, values).fetchone()
+
+    def rows(self, table: str, order: str = "rowid") -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table."""
+        for row in self.db.execute(f"SELECT * FROM {table} ORDER BY {order}"):
+            yield dict(row)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.db.close()
+
+
+def found(path: Path | str) -> Path:
+    """Return the log file that a path means: itself, or ``log.sqlite`` in the folder."""
+    path = Path(path).expanduser()
+    file = path / "log.sqlite" if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(str(path), "no log there", "a log.sqlite, or the folder of a run", "python -m real_loop makes one")
+    return file
+
+
+def _connected(path: Path | str, read_only: bool = False) -> sqlite3.Connection:
+    try:
+        if read_only:
+            db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+        else:
+            db = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+    db.row_factory = sqlite3.Row
+    return db
+
+
+def _check_version(db: sqlite3.Connection, path: Path | str) -> None:
+    row = db.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    if row is None or json.loads(row[0]) != SCHEMA_VERSION:
+        raise InputError(str(path), f"a log of version {row[0] if row else 'unknown'}", f"version {SCHEMA_VERSION}", "give another out=")
+
+
+def _unreadable(path: Path | str, error: Exception) -> InputError:
+    return InputError(str(path), f"a file that cannot be read as a log ({error})", "an evidence log (SQLite)", "give another out=")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+

@@ -1,0 +1,132 @@
+"""The command ``python -m real_loop``: settings in, one run played with real roles, its log, table and figures out."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim import __version__
+from sim.errors import InputError, RunError
+from sim.main import about, config_dir
+from sim.report import guarded
+
+if TYPE_CHECKING:
+    from real_loop.config import Plan
+    from real_loop.log import Log
+
+HELP = """\
+Run a skill library with real LLM roles and real unit tests, under a fallible reward; the controller is the simulator's.
+
+usage: python -m real_loop [key=value ...] [--config-dir FOLDER]
+
+  python -m real_loop model=scripted/mbpp_hard100             no model: roles that follow a world of the simulator
+  python -m real_loop subset=demo24 model=local/qwen2.5-coder-0.5b
+  python -m real_loop subset=mbpp_hard100                     local/qwen2.5-coder-1.5b, a perfect grader
+  python -m real_loop reward=bias q=0.45 model=anthropic/claude-haiku-4-5 budget.cost=5
+  python -m real_loop model=openai-api/mine/NAME base_url=http://127.0.0.1:8080/v1
+  python -m real_loop.probe subset=mbpp_hard100               choose the tasks: those a model fails at least once in three
+  python -m real_loop.show outputs/real_loop/...              skills with their counters and texts, and a skill's history
+
+Everything is in the log before it is used. The same command again continues where it stopped, after any kill, and asks nothing twice.
+
+options:
+  --help       this page
+  --cfg        print the settings that a command would use, and stop
+  --export     also write the log as JSON lines and as a dataset with the simulator's variables
+  --version    print the version
+  --config-dir FOLDER
+               also look for presets in FOLDER/subset/*.yaml, FOLDER/policy/*.yaml and so on
+
+presets:
+"""
+
+
+def help_text(more: Path | None = None) -> str:
+    """Return the page that --help prints."""
+    from real_loop.config import GROUPS, choices
+    from real_loop.settings import Settings
+    from sim.params import parameters
+
+    lines = []
+    for group in GROUPS:
+        lines += [f"  {f'{group}={name}':28} {about(file)}" for name, file in choices(group, more).items()]
+    lines += ["", "settings:", "  q, rho, rho_fp, rho_pf           rates of reward=bias, noise and general"]
+    for p in parameters(Settings):
+        unit = "" if p.unit in ("1", "probability") or p.expected.startswith("one of") else f" [{p.unit}]"
+        lines.append(f"  {p.path:32} {p.doc}{unit}: {p.expected}")
+    return HELP + "\n".join(lines)
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command; return its exit status: 0 done, 2 bad input, 1 ended before its time, 130 stopped."""
+    return guarded(_main, args)
+
+
+def _main(args: list[str]) -> int:
+    more, args = config_dir(args)
+    flags = [a for a in args if a.startswith("-")]
+    overrides = [a for a in args if not a.startswith("-")]
+    if unknown := [f for f in flags if f not in ("--help", "-h", "--cfg", "--version", "--export")]:
+        raise InputError(unknown[0], "an unknown option", "--help, --cfg, --export, --version or --config-dir")
+    if {"--help", "-h"} & set(flags):
+        print(help_text(more))
+        return 0
+    if "--version" in flags:
+        print(f"halfblind {__version__}")
+        return 0
+    from real_loop.config import load
+
+    plan = load(overrides, more)
+    if "--cfg" in flags:
+        import yaml
+
+        from sim.params import to_mapping
+
+        print(yaml.safe_dump(to_mapping(plan.settings), sort_keys=False, default_flow_style=False), end="")
+        return 0
+    given = [*overrides, *(["--config-dir", str(more)] if more else []), *(["--export"] if "--export" in flags else [])]
+    return play(plan, shlex.join(["python", "-m", "real_loop", *given]), export="--export" in flags)
+
+
+def play(plan: Plan, command: str, export: bool = False) -> int:
+    """Play a run or what is left of it; say how it went."""
+    from real_loop import ending
+    from real_loop.view import View
+    from sim.places import Folder
+
+    path = plan.out / "log.sqlite"
+    release = Folder(plan.out).hold()
+    ended: RunError | None = None
+    try:
+        with View(plan.settings.policy.rounds, plan.out.name) as view:
+            try:
+                log = _played(plan, path, view)
+                log.close()
+            except RunError as error:
+                ended = error
+    except KeyboardInterrupt:
+        print(f"stopped; everything so far is in the log. Continue with: {command}", file=sys.stderr)
+        return 130
+    finally:
+        release()
+    ending.say(path, plan.out, export)
+    if ended is not None:
+        raise ended
+    return 0
+
+
+def _played(plan: Plan, path: Path, view: object) -> Log:
+    from real_loop import run
+    from real_loop.view import View
+
+    assert isinstance(view, View)
+    if plan.cell is not None:
+        return asyncio.run(run.scripted(plan, path, view))
+    from real_loop.tasks import chosen
+
+    suite, train, evals = chosen(plan.settings)
+    return asyncio.run(run.prompted(plan, path, view, suite, train, evals, view.note))

@@ -1,0 +1,177 @@
+"""Put a run together from its settings, play it, and end it well whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from real_loop.calls import Calls
+from real_loop.config import Plan, identity
+from real_loop.library import Library
+from real_loop.log import Log
+from real_loop.loop import Loop, Watch
+from real_loop.models import Budget, Client, Patience, Spent, open_client
+from real_loop.rewards import Flips, Judged, Observer
+from real_loop.roles import At, Cast
+from real_loop.roles.prompted import Judge, PromptedCritic, PromptedRouter, PromptedSolver, PromptedSynthesizer, TopHit, digest, prompt
+from real_loop.roles.scripted import Script
+from real_loop.settings import ROLES, Settings
+from real_loop.suites import Grade, Suite, Task
+from sim.errors import InputError
+from sim.model import to_mapping
+
+GRACE: Final = 20.0  # s that calls in flight have to end in after Ctrl-C: they are paid for
+
+
+class Graded:
+    """The true grader of a suite, as many at once as there are cores."""
+
+    def __init__(self, suite: Suite) -> None:
+        self.suite, self.free = suite, asyncio.Semaphore(len(os.sched_getaffinity(0)))
+
+    async def grade(self, at: At, task: Task, answer: str) -> Grade:
+        """Run the task's tests on the answer."""
+        async with self.free:
+            return await asyncio.to_thread(self.suite.grade, task, answer)
+
+
+def prior_text(name: str) -> str:
+    """Return the authoring prior: ``default``, ``none``, or the text of a file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    if name == "none":
+        return ""
+    if name == "default":
+        return prompt("prior").strip()
+    try:
+        return Path(name).expanduser().read_text().strip()
+    except (OSError, ValueError) as error:
+        raise InputError("writing.prior", repr(name), "default, none, or a text file that can be read") from error
+
+
+def _clients_needed(settings: Settings) -> list[str]:
+    left_out = set() if settings.reward.kind == "judge" else {"judge"}
+    return [role for role in ROLES if role not in left_out and not (role == "router" and settings.roles.mode == "top_hit")]
+
+
+@asynccontextmanager
+async def clients(settings: Settings, budget: Budget, note: Callable[[str], None]) -> AsyncIterator[dict[str, Client]]:
+    """Open the models of all roles, each once; close them at the end."""
+    opened: dict[tuple[str, str | None], Client] = {}
+    found: dict[str, Client] = {}
+    try:
+        for role in _clients_needed(settings):
+            own = getattr(settings.roles, role)
+            spec, url = (own.model, own.base_url) if own.model else (settings.model, own.base_url or settings.base_url)
+            if spec is None:
+                raise InputError("model", "null", "local/NAME, scripted/WORLD, or PROVIDER/NAME")
+            if spec.startswith("scripted/"):
+                raise InputError(f"roles.{role}.model", repr(spec), "a model that can be asked", "model=scripted/WORLD is for all roles")
+            if (spec, url) not in opened:
+                servers = settings.servers if spec.startswith("local/") else settings.concurrency
+                patience = Patience(absent=settings.patience, total=max(settings.patience, 1.0) * 12)
+                opened[spec, url] = await open_client(spec, base_url=url, servers=servers, budget=budget, patience=patience, note=note)
+            found[role] = opened[spec, url]
+        yield found
+    finally:
+        for client in opened.values():
+            await client.close()
+
+
+def told(settings: Settings, suite: Suite | None, tasks: dict[str, list[str]], prior: str, plan: Plan) -> dict[str, Any]:
+    """Return the identity of a run: its settings, and the data and prompts they stand for."""
+    more: dict[str, Any] = {"tasks": tasks, "prior_text": prior, "prompts": digest()}
+    if suite is not None:
+        more["suite_digest"] = suite.digest
+    if plan.cell is not None:
+        more["world"] = to_mapping(plan.cell.world)
+    return {**identity(settings), **more}
+
+
+def library_of(settings: Settings, cast: Cast) -> Library:
+    """Return an empty library for a run."""
+    return Library(settings.policy, settings.writing, len(cast.train), len(cast.eval), settings.seed, settings.run, cast.known)
+
+
+async def scripted(plan: Plan, path: Path | str, watch: Watch) -> Log:
+    """Play a run of scripted roles; return its log, open."""
+    assert plan.cell is not None
+    settings = plan.settings
+    cast = Script(plan.cell, settings.seed, settings.run).cast()
+    tasks = {"train": [t.id for t in cast.train], "eval": [t.id for t in cast.eval]}
+    log = Log(path, told(settings, None, tasks, "", plan))
+    calls = Calls(log, {}, Budget(), settings.seed, settings.run, False)
+    observer = Flips(settings.reward, settings.seed, settings.run, cast.topics)
+    await Loop(library_of(settings, cast), cast, observer, log, calls, watch, inject=settings.roles.mode != "withheld").play()
+    return log
+
+
+async def prompted(plan: Plan, path: Path | str, watch: Watch, suite: Suite, train: tuple[Task, ...], evals: tuple[Task, ...], note: Callable[[str], None]) -> Log:
+    """Play a run of real models; return its log, open.
+
+    Raises
+    ------
+    BudgetReached, ServiceError
+        The run ended before its time; all that was done is in the log.
+    """
+    settings = plan.settings
+    prior = prior_text(settings.writing.prior)
+    tasks = {"train": [t.id for t in train], "eval": [t.id for t in evals]}
+    log = Log(path, told(settings, suite, tasks, prior, plan), {"sandbox": settings.sandbox})
+    n, tokens, cost = log.spent()
+    before = Spent(calls=n, input_tokens=tokens, cost=cost, seconds=log.spent_before)
+    b = settings.budget
+    budget = Budget(b.calls, b.tokens, b.cost, b.seconds, before)
+    async with clients(settings, budget, note) as models:
+        calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
+        roles = settings.roles
+        router = TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router)
+        cast = Cast(
+            router,
+            PromptedSolver(calls, roles.solver),
+            Graded(suite),
+            PromptedCritic(calls, roles.critic),
+            PromptedSynthesizer(calls, roles.synthesizer),
+            train,
+            evals,
+        )
+        observer: Observer = Flips(settings.reward, settings.seed, settings.run)
+        if settings.reward.kind == "judge":
+            observer = Judged(Judge(calls, replace(roles.judge, temperature=0.0), settings.reward.prompt))
+        withheld = roles.mode == "withheld"
+        loop = Loop(library_of(settings, cast), cast, observer, log, calls, watch, prior, settings.writing.rewrite_every, not withheld)
+        watch.attach(calls)
+        await _until_stopped(loop, calls, local=all(c.name.startswith("local/") for c in models.values()))
+    return log
+
+
+async def _until_stopped(loop: Loop, calls: Calls, local: bool) -> None:
+    """Play; at the first Ctrl-C begin no call any more, and wait a while for those in flight unless they cost nothing."""
+    playing = asyncio.ensure_future(loop.play())
+    running = asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        if local or calls.stopping is not None or not calls.in_flight:
+            playing.cancel()
+        calls.stop(KeyboardInterrupt())
+        running.call_later(GRACE, playing.cancel)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        running.add_signal_handler(number, interrupted)
+    try:
+        await playing
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            running.remove_signal_handler(number)

@@ -1,0 +1,53 @@
+"""Which tasks a run works on: the suite, and its split into train and eval."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from real_loop import sandbox, suites
+from real_loop.settings import Settings
+from real_loop.suites import Suite, Task, split
+from sim.errors import InputError
+
+SHIPPED: Final = Path(__file__).resolve().parent / "conf" / "splits"
+OWN: Final = Path("outputs") / "splits"
+
+
+def solver_model(settings: Settings) -> str:
+    """Return the model whose failures chose the tasks."""
+    return str(settings.roles.solver.model or settings.model)
+
+
+def split_name(subset: str, model: str) -> str:
+    """Return the file name of the split of a subset for a model."""
+    return f"{subset}-{re.sub(r'[^A-Za-z0-9.-]+', '_', model.removeprefix('local/'))}.json"
+
+
+def chosen(settings: Settings) -> tuple[Suite, tuple[Task, ...], tuple[Task, ...]]:
+    """Return the suite, the train tasks and the eval tasks.
+
+    Raises
+    ------
+    InputError
+        There is no sandbox, no data, no split for this model, or it does not fit.
+    """
+    subset, model = settings.subset, solver_model(settings)
+    suite = suites.load(subset.suite, sandbox.find(settings.sandbox))
+    if subset.ids is not None:
+        train, evals = split.from_ids(Path(subset.ids).expanduser(), suite, subset.n_train, subset.n_eval, subset.split_seed)
+    elif subset.split is None and subset.keep == "all":
+        passes = dict.fromkeys((task.id for task in suite.tasks), 0)
+        train, evals = split.choose(passes, 0, "all", subset.n_train, subset.n_eval, subset.split_seed)
+    else:
+        name = split_name(subset.name, model)
+        places = [Path(subset.split).expanduser()] if subset.split is not None else [OWN / name, SHIPPED / name]
+        path = next((p for p in places if p.exists()), None)
+        if path is None:
+            todo = f"probe it first: python -m real_loop.probe subset={subset.name} model={model}; or give subset.split=FILE or subset.ids=FILE"
+            raise InputError("subset", f"no split of {subset.name} for {model}", "a split file", todo)
+        found = split.read(path, suite, model)
+        train, evals = found.train, found.eval
+    by_id = {task.id: task for task in suite.tasks}
+    return suite, tuple(by_id[i] for i in train), tuple(by_id[i] for i in evals)
