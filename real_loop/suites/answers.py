@@ -1,0 +1,45 @@
+"""Take the code out of what a model said. Text only: nothing that a model wrote is parsed or compiled on this side."""
+
+from __future__ import annotations
+
+import re
+
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^(?:(?:async )?def \w+ *\(|class \w|import \w|from [\w.]+ import|@\w)", re.MULTILINE)
+_KEYWORDS = "def|class|import|from|async|if|for|while|try|except|else|elif|finally|with|assert|return|raise|del|global|not|match|lambda"
+_PROSE = re.compile(rf"^(?:(?!(?:{_KEYWORDS})\b)[A-Za-z][\w'-]*[,:]? [A-Za-z]|\*\*|- )", re.MULTILINE)  # two words side by side
+_THOUGHT = "</think>"
+
+
+def _defines(code: str, entry_point: str) -> bool:
+    name = re.escape(entry_point)
+    return re.search(rf"^[ \t]*(?:async[ \t]+)?(?:def[ \t]+{name}[ \t]*\(|{name}[ \t]*=)", code, re.MULTILINE) is not None
+
+
+def code_of(answer: str, entry_point: str = "") -> str:
+    """Return the code in an answer; empty when there is none.
+
+    Of several fenced blocks it is the last that defines the entry point, else the last one. Without a fence it is the text
+    from the first line that begins like a program to the first after it that reads like prose. What a model thought aloud
+    before ``</think>`` is left out.
+    """
+    text = answer.replace("\r\n", "\n").rpartition(_THOUGHT)[2]
+    blocks = [match[3] for match in _FENCE.finditer(text) if match[3].strip()]
+    if blocks:
+        fitting = [block for block in blocks if entry_point and _defines(block, entry_point)]
+        return (fitting or blocks)[-1]
+    if not text[:1].isspace():
+        begin = _CODE.search(text)
+        if begin is None:
+            return text if entry_point and _defines(text, entry_point) else ""
+        text = text[begin.start() :]
+    elif not text.strip():
+        return ""
+    end = _PROSE.search(text)
+    return text if end is None else text[: end.start()]
+
+
+def complete(code: str, entry_point: str, prompt: str) -> str:
+    """Put the stub before an answer that is only the body of its function."""
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return prompt + code if first[:1].isspace() and not _defines(code, entry_point) else code
