@@ -92,6 +92,14 @@ class Suite:
     _known: dict[str, _Expected] = field(default_factory=dict, repr=False, compare=False)
     _locks: dict[str, threading.Lock] = field(default_factory=dict, repr=False, compare=False)
 
+    def task(self, name: str) -> Task:
+        """Return a task by its id; KeyError when there is none."""
+        return self._by_id[name]
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks}
+
     def grade(self, task: Task, answer: str) -> Grade:
         """Grade a model's answer: its code must agree on all base and all plus tests. Blocks; any number of threads may call it.
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 _MANY = 1000
+_LONGEST = 1_000_000  # of a range: a set may be made of it
 
 
 class WireError(ValueError):
@@ -70,6 +71,13 @@ def _whole(numbers: list[Any]) -> list[int]:
     return numbers
 
 
+def _range(numbers: list[Any]) -> range:
+    made = range(*_whole(numbers))
+    if len(made) > _LONGEST:
+        raise WireError("a range that is too long")
+    return made
+
+
 _BUILD: dict[str, Callable[[list[Any]], Any]] = {
     "l": list,
     "t": tuple,
@@ -86,7 +94,7 @@ _BUILD: dict[str, Callable[[list[Any]], Any]] = {
     "c": lambda items: complex(*items),
     "b": lambda items: bytes.fromhex(items[0]),
     "B": lambda items: bytearray.fromhex(items[0]),
-    "R": lambda items: range(*_whole(items)),
+    "R": _range,
     "D": lambda items: Decimal(items[0]),
     "F": lambda items: Fraction(*_whole(items)),
     "h": lambda items: Digest(str(items[0])),

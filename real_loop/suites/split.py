@@ -1,0 +1,206 @@
+"""Which tasks a loop learns on and which it is measured on: chosen once from probes of the bare model, then kept in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from real_loop.suites import Suite
+from real_loop.suites.data import put
+from sim.errors import InputError
+
+KEEP: Final = ("any_fail", "mixed", "all")
+_AGAIN: Final = "choose a split anew, with another file name"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Two halves of a suite and where they come from.
+
+    Parameters
+    ----------
+    suite, digest
+        Name of the suite and SHA-256 of its tasks.
+    model, temperature
+        What was probed, and how. Empty and 0 for tasks that were named by hand.
+    seed
+        Of the choice.
+    probes
+        Answers graded for each task.
+    keep
+        Tasks taken: "any_fail" (some probe failed), "mixed" (some failed, some passed), "all", or "ids" (named by hand).
+    passes
+        Probes that passed, by task.
+    train, eval
+        Ids of the tasks, in the order chosen.
+    """
+
+    suite: str
+    digest: str
+    model: str
+    seed: int
+    probes: int
+    temperature: float
+    keep: str
+    passes: Mapping[str, int]
+    train: tuple[str, ...]
+    eval: tuple[str, ...]
+
+
+def _shuffled(ids: Iterable[str], seed: int) -> list[str]:
+    """Put ids into an order that depends on them and the seed alone."""
+    return sorted(ids, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).digest())
+
+
+def _halves(ids: Iterable[str], n_train: int, n_eval: int, seed: int, what: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    for name, number in (("n_train", n_train), ("n_eval", n_eval)):
+        if number < 0:
+            raise InputError(name, number, "0 or more")
+    chosen = _shuffled(ids, seed)
+    if len(chosen) < n_train + n_eval:
+        raise InputError("split", f"{len(chosen)} {what}", f"{n_train} to train on and {n_eval} to evaluate on", "ask for fewer")
+    return tuple(chosen[:n_train]), tuple(chosen[n_train : n_train + n_eval])
+
+
+def choose(
+    passes: Mapping[str, int], probes: int, keep: str, n_train: int, n_eval: int, seed: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Choose tasks to train and to evaluate on, at random among those kept; the same everywhere, in whatever order they come.
+
+    Parameters
+    ----------
+    passes
+        Probes that passed, by task.
+    probes
+        Answers graded for each task.
+    keep
+        "any_fail", "mixed" or "all"; see `Split`.
+    n_train, n_eval
+        Tasks in each half.
+    seed
+        Another one, another choice.
+
+    Raises
+    ------
+    InputError
+        No such rule, impossible counts, or too few tasks kept.
+    """
+    if keep not in KEEP:
+        raise InputError("keep", keep, " or ".join(KEEP))
+    wrong = next((name for name, number in passes.items() if not 0 <= number <= probes), None)
+    if wrong is not None:
+        raise InputError(f"passes of {wrong}", passes[wrong], f"0 to {probes}")
+    least = 1 if keep == "mixed" else 0
+    most = probes if keep == "all" else probes - 1
+    kept = [name for name, number in passes.items() if least <= number <= most]
+    rule = {
+        "all": "tasks",
+        "any_fail": f"tasks that failed one of {probes} probes",
+        "mixed": f"tasks that passed and failed among {probes} probes",
+    }
+    return _halves(kept, n_train, n_eval, seed, rule[keep])
+
+
+def write(path: Path, split: Split) -> None:
+    """Write a split as JSON, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        It cannot be written there.
+    """
+    text = json.dumps({"halfblind_split": 1, **asdict(split)}, indent=1) + "\n"
+    try:
+        put(path, text.encode())
+    except OSError as error:
+        raise InputError(str(path), (error.strerror or str(error)).lower(), "to write there", "name another file") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InputError(str(path), (error.strerror or str(error)).lower(), "a split that can be read", "name another file") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "a file that is not text", "a split", "name another file") from None
+
+
+def _ids(path: Path, suite: Suite, train: tuple[str, ...], evaluate: tuple[str, ...]) -> None:
+    known = {task.id for task in suite.tasks}
+    unknown = [name for name in (*train, *evaluate) if name not in known]
+    if unknown:
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise InputError(str(path), f"the task {unknown[0]!r}{more}", f"tasks of {suite.name}", "correct the file")
+    seen: set[str] = set()
+    for name in (*train, *evaluate):
+        if name in seen:
+            where = "in both halves" if name in train and name in evaluate else "twice"
+            raise InputError(str(path), f"{name} {where}", "each task once", "correct the file")
+        seen.add(name)
+
+
+def _split(path: Path, made: Any) -> Split:
+    expected = "a split, as JSON"
+    if not isinstance(made, dict) or made.get("halfblind_split") != 1:
+        raise InputError(str(path), "something else", expected, _AGAIN)
+    types: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
+    values: dict[str, Any] = {}
+    for item in fields(Split):
+        value = made.get(item.name)
+        if item.name in ("train", "eval"):
+            good = isinstance(value, list) and all(isinstance(name, str) for name in value)
+            value = tuple(value) if good and isinstance(value, list) else value
+        elif item.name == "passes":
+            good = isinstance(value, dict) and all(type(number) is int for number in value.values())
+        else:
+            good = isinstance(value, types[str(item.type)]) and not isinstance(value, bool)
+        if not good:
+            got = f"{item.name} missing" if item.name not in made else f"{item.name} of another kind"
+            raise InputError(str(path), got, expected, _AGAIN)
+        values[item.name] = value
+    return Split(**values)
+
+
+def read(path: Path, suite: Suite, model: str | None = None) -> Split:
+    """Read a split for a suite and a model (None: any).
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is one of other tasks or another model.
+    """
+    try:
+        made = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(str(path), "a file that is not JSON", "a split, as JSON", _AGAIN) from None
+    split = _split(path, made)
+    if split.suite != suite.name:
+        raise InputError(str(path), f"a split of {split.suite}", f"one of {suite.name}", f"say suite={split.suite}, or {_AGAIN}")
+    if split.digest != suite.digest:
+        raise InputError(
+            str(path), f"a split of {suite.name} {split.digest[:12]}", f"one of {suite.digest[:12]}, the tasks at hand", _AGAIN
+        )
+    if model is not None and split.model not in ("", model):
+        raise InputError(str(path), f"a split probed with {split.model}", f"one probed with {model}", f"use that model, or {_AGAIN}")
+    _ids(path, suite, split.train, split.eval)
+    return split
+
+
+def from_ids(path: Path, suite: Suite, n_train: int, n_eval: int, seed: int) -> Split:
+    """Make a split of the tasks named in a text file, an id on each line; empty lines and those that begin with # do not count.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or names other tasks, one twice or too few.
+    """
+    names = tuple(line.strip() for line in _text(path).splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    _ids(path, suite, names, ())
+    train, evaluate = _halves(names, n_train, n_eval, seed, f"tasks named in {path}")
+    return Split(suite.name, suite.digest, "", seed, 0, 0.0, "ids", {}, train, evaluate)
