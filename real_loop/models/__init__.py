@@ -2,6 +2,7 @@
 
 from real_loop.models.budget import Budget, BudgetReached, Spent
 from real_loop.models.client import Client, Patience, Reply, Request, open_client
+from real_loop.models.endpoint import notices
 from real_loop.models.errors import Overflow, ServiceError, redact
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Request",
     "ServiceError",
     "Spent",
+    "notices",
     "open_client",
     "redact",
 ]

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 from real_loop.models import catalogue, local
 from real_loop.models.budget import Budget
 from real_loop.models.endpoint import Endpoint
-from real_loop.models.errors import Fault, ServiceError
+from real_loop.models.errors import Fault, ServiceError, redact
 from sim.errors import InputError
 
 LOCAL_PREFIX = "local/"
 MOCK_PREFIX = "mockllm/"
 NO_KEY = "none"  # sent to a server of one's own that asks for no key
 REMOTE_SLOTS = 16
+LARGEST_SEED = 2**32 - 1  # to llama.cpp this one means: any seed
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Request:
     seed: int
     schema: dict[str, Any] | None = None
     schema_name: str = "answer"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < LARGEST_SEED:
+            raise InputError("seed", self.seed, f"a number from 0 to {LARGEST_SEED - 1}")
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Patience:
     """
 
     timeout: float = 600.0
-    tries: int = 6
+    tries: int = 10
     absent: float = 90.0
     total: float = 3600.0
     first: float = 1.0
@@ -184,7 +189,7 @@ class RemoteClient:
     """A model behind one address: a provider's service, or a server somebody else runs."""
 
     def __init__(self, endpoint: Endpoint, slots: int, patience: Patience, budget: Budget, note: Note) -> None:
-        self.endpoint, self.name, self.slots = endpoint, endpoint.spec, slots
+        self.endpoint, self.name, self.slots = endpoint, endpoint.label or endpoint.spec, slots
         self.patience, self.budget, self.note = patience, budget, note
 
     async def generate(self, request: Request) -> Reply:
@@ -305,10 +310,17 @@ async def open_client(
         running = await local.start(Path(weights), count, context)
         return LocalClient(spec, running, patience, budget, note)
     key = None
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise InputError("base_url", redact(base_url), "an address as in http://127.0.0.1:8080/v1")
     if base_url is not None and spec.startswith(("openai/", "openai-api/")):
         parts = spec.split("/")
         variable = "OPENAI" if parts[0] == "openai" else parts[1].upper().replace("-", "_")
         key = None if os.environ.get(f"{variable}_API_KEY") else NO_KEY
+    label = None
+    if base_url is not None and spec.startswith("openai/") and not spec.startswith(("openai/azure/", "openai/bedrock/")):
+        # Its own models are guessed at by name: an unknown one would be asked as the newest, without a temperature.
+        label, spec = spec, f"openai-api/{spec}"
     if spec.startswith(MOCK_PREFIX) and price is None:
         price = (0.0, 0.0)
-    return RemoteClient(Endpoint(spec, base_url, key, price=price), servers or REMOTE_SLOTS, patience, budget, note)
+    endpoint = Endpoint(spec, base_url, key, price=price, label=label)
+    return RemoteClient(endpoint, servers or REMOTE_SLOTS, patience, budget, note)

@@ -21,6 +21,8 @@ from sim.errors import InputError
 if TYPE_CHECKING:
     from real_loop.models.client import Reply, Request
 
+CONNECTS_IN = 60.0  # seconds
+MOST_NOTICES = 100
 PLENTY = 10_000  # connections: how many calls are made at once is not inspect_ai's to decide
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|size|window|limit)|exceed_context_size|maximum context|(?:prompt|input) is too long|input length|too many tokens"
@@ -38,11 +40,30 @@ _NAMES = (  # of exceptions anywhere in the chain, whatever library of HTTP a pr
 )
 
 
+class _Notices(logging.Handler):
+    """Keeps what inspect_ai warns of, each once, instead of letting it onto the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: dict[str, None] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self.lines) < MOST_NOTICES:
+            self.lines[brief(record.getMessage())] = None
+
+
+_NOTICES = _Notices()
+
+
+def notices() -> list[str]:
+    """Return what providers' modules warned of so far: that a model takes no temperature or seed, for one."""
+    return list(_NOTICES.lines)
+
+
 def _quiet() -> None:
-    """Keep what inspect_ai logs off the terminal: what matters of it is in our errors and counts."""
     logger = logging.getLogger("inspect_ai")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
+    if _NOTICES not in logger.handlers:
+        logger.addHandler(_NOTICES)
         logger.propagate = False
 
 
@@ -117,6 +138,10 @@ class Endpoint:
         client: Any = getattr(model.api, "client", None)
         if isinstance(getattr(client, "max_retries", None), int):
             client.max_retries = 0  # the packages of the providers retry on their own: neither counted nor in a budget
+        if type(client).__module__.split(".")[0] == "openai":
+            from openai import Timeout
+
+            client.timeout = Timeout(None, connect=CONNECTS_IN)  # ten minutes for reading by default, but ours may be longer
         return model
 
     async def close(self) -> None:
@@ -149,7 +174,7 @@ class Endpoint:
         output: Any = None
         begin = time.monotonic()
         # In a context of its own: inspect_ai keeps each call in a transcript there, which would grow for as long as we run.
-        task = asyncio.create_task(self._generate(request), context=contextvars.Context())
+        task = asyncio.create_task(self.model.generate(*self._arguments(request)), context=contextvars.Context())
         try:
             output = await asyncio.wait_for(task, timeout)
         except TimeoutError as error:
@@ -162,7 +187,7 @@ class Endpoint:
             raise self._meaning(problem, request)
         return self._reply(output, time.monotonic() - begin)
 
-    async def _generate(self, request: Request) -> Any:
+    def _arguments(self, request: Request) -> tuple[Any, Any, Any, Any]:
         from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig, ResponseSchema
 
         body = dict(self.body)
@@ -182,7 +207,7 @@ class Endpoint:
             reasoning_summary="none",  # else some models are first asked, uncounted, whether they give summaries
         )
         messages: list[Any] = [ChatMessageSystem(content=request.system)] if request.system else []
-        return await self.model.generate([*messages, ChatMessageUser(content=request.user)], config=config)
+        return [*messages, ChatMessageUser(content=request.user)], [], None, config
 
     def _reply(self, output: Any, seconds: float) -> Reply:
         from real_loop.models.client import Reply

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from real_loop.models.errors import Fault, brief
-from real_loop.models.server import BINARY
 from sim.errors import InputError
 
+BINARY = "HALFBLIND_LLAMA_SERVER"  # names a llama-server to run instead of the one in xllamacpp
 CONTEXT = 4096  # tokens of prompt and answer together
 STARTS_IN = 300.0  # seconds for a server to load its weights: a gigabyte from a slow disk
 ENDS_IN = 3.0  # seconds between asking a server to end and making it
@@ -81,8 +81,9 @@ class Server:
         try:
             self.address = json.loads(line)["address"]
         except (ValueError, KeyError, TypeError):
-            ended = not self.alive
-            last = self._last_words()
+            status = self.process.poll()
+            ended = status is not None
+            last = self._last_words() + (f", status {status}" if status else "")
             self.stop()
             raise Fault("crash" if ended else "timeout", f"llama.cpp did not start with {self.weights}: {last}") from None
 

@@ -22,7 +22,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-BINARY = "HALFBLIND_LLAMA_SERVER"
+from real_loop.models.local import BINARY
+
 LOOK = 0.5  # seconds between looks at the parent
 
 
