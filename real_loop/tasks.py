@@ -36,7 +36,8 @@ def chosen(settings: Settings) -> tuple[Suite, tuple[Task, ...], tuple[Task, ...
     subset, model = settings.subset, solver_model(settings)
     suite = suites.load(subset.suite, sandbox.find(settings.sandbox))
     if subset.ids is not None:
-        train, evals = split.from_ids(Path(subset.ids).expanduser(), suite, subset.n_train, subset.n_eval, subset.split_seed)
+        named = split.from_ids(Path(subset.ids).expanduser(), suite, subset.n_train, subset.n_eval, subset.split_seed)
+        train, evals = named.train, named.eval
     elif subset.split is None and subset.keep == "all":
         passes = dict.fromkeys((task.id for task in suite.tasks), 0)
         train, evals = split.choose(passes, 0, "all", subset.n_train, subset.n_eval, subset.split_seed)
