@@ -169,9 +169,9 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(3)
             self.close_connection = True
         elif what == "half":
-            text = json.dumps(good).encode()
-            self.head(200, len(text))
-            self.wfile.write(text[: len(text) // 2])
+            whole = json.dumps(good).encode()
+            self.head(200, len(whole))
+            self.wfile.write(whole[: len(whole) // 2])
             self.wfile.flush()
             self.close_connection = True
         elif what == "reset":

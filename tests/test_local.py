@@ -163,7 +163,8 @@ def test_two_servers(spec: str) -> None:
         budget = Budget()
         client = await open_client(spec, servers=2, budget=budget, patience=QUICK)
         assert client.slots == 2
-        asks = [replace(ASK, seed=s, user=f"Grade the word {w}.") for s, w in enumerate(["bread", "war", "love", "sky", "tooth", "sea"])]
+        assert client.about()["servers"] == 2
+        asks = [replace(ASK, seed=s, user=f"Grade the word {w}.") for s, w in enumerate(["bread", "war", "love", "sky"])]
         first = await asyncio.gather(*(client.generate(a) for a in asks))
         again = await asyncio.gather(*(client.generate(a) for a in reversed(asks)))
         assert [r.text for r in first] == [r.text for r in reversed(again)]
@@ -192,7 +193,7 @@ def test_killed_server_is_replaced(spec: str) -> None:
         assert gone(victims)
         assert (await client.generate(ASK)).text == before
         assert server.process.pid != old
-        long = asyncio.create_task(client.generate(replace(ASK, user="Tell me a story.", max_tokens=400, schema=None)))
+        long = asyncio.create_task(client.generate(replace(ASK, user="Tell me a story.", max_tokens=120, schema=None)))
         await asyncio.sleep(0.3 if "smollm2" in spec else 0.02)
         os.kill(server.process.pid, signal.SIGKILL)
         assert (await long).text
@@ -255,7 +256,7 @@ def test_call_is_repeated(script: str, tmp_path: Path, what: str, kind: str) -> 
 
     async def work() -> None:
         budget = Budget()
-        client = await open_client(script, servers=1, budget=budget, patience=replace(QUICK, timeout=3))
+        client = await open_client(script, servers=1, budget=budget, patience=replace(QUICK, timeout=2))
         old = (await client.generate(replace(ASK, schema=None))).text
         reply = await client.generate(replace(ASK, user=f"{what} {tmp_path / 'once'}", schema=None))
         assert reply.text != old  # of another process

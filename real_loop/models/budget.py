@@ -49,13 +49,13 @@ class BudgetReached(RunError):  # noqa: N818 - an end, not a mistake
     """
 
     def __init__(self, which: str, spent: float, limit: float) -> None:
-        self.which, self.amount, self.limit = which, spent, limit
+        self.which, self.spent, self.limit = which, spent, limit
         units = {"cost": " USD", "seconds": " s"}.get(which, "")
         todo = f"what is done is kept: raise budget.{which} and run the same command again to go on"
         super().__init__(f"budget.{which}", f"{spent:.6g}{units} spent", f"less than {limit:.6g}{units}", todo)
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), (self.which, self.amount, self.limit)
+        return type(self), (self.which, self.spent, self.limit)
 
 
 class Budget:

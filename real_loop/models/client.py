@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from real_loop.models import catalogue, local
@@ -97,6 +96,10 @@ class Client(Protocol):
         """Ask. Raises ServiceError, Overflow, BudgetReached or InputError; see :func:`open_client`."""
         ...
 
+    def about(self) -> dict[str, Any]:
+        """Return what a store should say of the model: names and versions, no keys."""
+        ...
+
     async def close(self) -> None:
         """End servers and connections."""
         ...
@@ -128,6 +131,7 @@ class Patience:
     longest: float = 60.0
 
 
+_JITTER = random.Random()  # its own: nobody's draws depend on how a service fares
 Note = Callable[[str], None]
 
 
@@ -135,7 +139,7 @@ def _silent(_: str) -> None:
     return None
 
 
-async def persist(attempt: Callable[[], Awaitable[Reply]], name: str, patience: Patience, budget: Budget, note: Note) -> Reply:
+async def persist(attempt: Callable[[], Awaitable[Reply]], title: str, patience: Patience, budget: Budget, note: Note) -> Reply:
     """Attempt until there is a reply, checking the budget before each attempt and counting the failed ones.
 
     Raises
@@ -171,7 +175,7 @@ async def persist(attempt: Callable[[], Awaitable[Reply]], name: str, patience: 
                 reached, unreached, away = reached + 1, 0, None
                 over = reached >= patience.tries
                 wait = min(patience.first * 2 ** (reached - 1), patience.longest)
-            wait *= random.uniform(0.75, 1.25)  # so that calls that failed together do not come back together
+            wait *= _JITTER.uniform(0.75, 1.25)  # so that calls that failed together do not come back together
             if fault.retry_after is not None:
                 wait = max(wait, fault.retry_after)
             if over or now - begin + wait > patience.total:
@@ -179,7 +183,7 @@ async def persist(attempt: Callable[[], Awaitable[Reply]], name: str, patience: 
                 if fault.retry_after is not None and fault.retry_after > patience.total:
                     tried += f", asking to wait {fault.retry_after:.0f} s"
                 todo = "nothing is lost: run the same command again when the service is back"
-                raise ServiceError(f"model={name}", tried, "an answer", todo)
+                raise ServiceError(title, tried, "an answer", todo)
             wait = min(wait, budget.left())
             note(f"{fault.kind} ({fault.detail}); again in {wait:.0f} s")
             await asyncio.sleep(wait)
@@ -195,8 +199,12 @@ class RemoteClient:
     async def generate(self, request: Request) -> Reply:
         """Ask the model."""
         return await persist(
-            lambda: self.endpoint.attempt(request, self.patience.timeout), self.name, self.patience, self.budget, self.note
+            lambda: self.endpoint.attempt(request, self.patience.timeout), self.endpoint.title, self.patience, self.budget, self.note
         )
+
+    def about(self) -> dict[str, Any]:
+        """Return names and versions."""
+        return self.endpoint.about()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -218,7 +226,7 @@ class LocalClient:
         """Ask the first server that is free."""
         index = await self.free.get()
         try:
-            return await persist(lambda: self._attempt(index, request), self.name, self.patience, self.budget, self.note)
+            return await persist(lambda: self._attempt(index, request), f"model={self.name}", self.patience, self.budget, self.note)
         finally:
             self.free.put_nowait(index)
 
@@ -248,6 +256,10 @@ class LocalClient:
                 fault = Fault("crash", "the llama.cpp server ended; another one is started")
         raise fault
 
+    def about(self) -> dict[str, Any]:
+        """Return names, sizes and versions."""
+        return {"model": self.name, **local.about(self.servers[0].weights, self.slots, self.servers[0].context)}
+
     async def close(self) -> None:
         """End the servers."""
         for _, endpoint in self.endpoints.values():
@@ -275,7 +287,8 @@ async def open_client(
     base_url
         Address of a service other than the provider's own.
     servers
-        Calls at once: for local models the number of one-thread servers, by default one for each core.
+        Calls at once: for local models the number of one-thread servers, by default one for each core, as far as the
+        memory goes.
     context
         Tokens of prompt and answer together, for local models.
     price
@@ -306,8 +319,10 @@ async def open_client(
             raise InputError("base_url", base_url, f"none with {spec}", "use openai-api/SERVICE/NAME for a server that runs already")
         local.needed()
         weights = await asyncio.to_thread(catalogue.find, spec.removeprefix(LOCAL_PREFIX))
-        count = servers or len(os.sched_getaffinity(0))
-        running = await local.start(Path(weights), count, context)
+        count = servers or local.how_many(weights)
+        note(f"starting {count} llama.cpp servers")
+        running = await local.start(weights, count, context)
+        note("")
         return LocalClient(spec, running, patience, budget, note)
     key = None
     if base_url is not None and not base_url.startswith(("http://", "https://")):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import email.utils
+import importlib.metadata
 import io
 import logging
 import os
@@ -15,7 +16,7 @@ import time
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
-from real_loop.models.errors import Fault, Overflow, ServiceError, brief
+from real_loop.models.errors import Fault, Overflow, ServiceError, brief, redact
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Endpoint:
         self.spec, self.body, self.price, self.raw_schema = spec, body or {}, price, raw_schema
         self.label = label
         self.schemas = True  # until the service says it takes none
-        self.title = f"model={label or spec}"
+        self.title = f"model={label or spec}" + (f" at {brief(base_url)}" if base_url else "")
         self.model = self._model(base_url, api_key)
 
     def _model(self, base_url: str | None, api_key: str | None) -> Any:
@@ -143,6 +144,12 @@ class Endpoint:
 
             client.timeout = Timeout(None, connect=CONNECTS_IN)  # ten minutes for reading by default, but ours may be longer
         return model
+
+    def about(self) -> dict[str, Any]:
+        """Return what a store should say of the model: names and versions."""
+        base_url = getattr(self.model.api, "base_url", None)
+        version = importlib.metadata.version("inspect_ai")
+        return {"model": self.label or self.spec, "base_url": redact(base_url) if base_url else None, "inspect_ai": version}
 
     async def close(self) -> None:
         """Close the connections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -23,6 +24,7 @@ from sim.errors import InputError
 BINARY = "HALFBLIND_LLAMA_SERVER"  # names a llama-server to run instead of the one in xllamacpp
 CONTEXT = 4096  # tokens of prompt and answer together
 STARTS_IN = 300.0  # seconds for a server to load its weights: a gigabyte from a slow disk
+SHARE = 0.8  # of the memory left, for servers when nobody says how many
 ENDS_IN = 3.0  # seconds between asking a server to end and making it
 
 
@@ -131,6 +133,26 @@ class Server:
         if self.said is not None:
             self.said.close()
             self.said = None
+
+
+def how_many(weights: Path) -> int:
+    """Return a number of servers: one for each core, as far as the memory goes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        left = int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return cores
+    # Measured: the weights are shared, 0.2 GB more for each server. Some builds copy a part of them into another order.
+    each = weights.stat().st_size // 2 + (300 << 20)
+    return max(1, min(cores, int(SHARE * left) // each))
+
+
+def about(weights: Path, number: int, context: int) -> dict[str, Any]:
+    """Return what a store should say of local servers."""
+    binary = os.environ.get(BINARY)
+    version = f"binary {Path(binary).name}" if binary else f"xllamacpp {importlib.metadata.version('xllamacpp')}"
+    return {"weights": weights.name, "bytes": weights.stat().st_size, "servers": number, "context": context, "llama.cpp": version}
 
 
 def needed() -> None:
