@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import random
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from real_loop.models import catalogue, local
 from real_loop.models.budget import Budget
 from real_loop.models.endpoint import Endpoint
-from real_loop.models.errors import Fault, ServiceError, redact
+from real_loop.models.errors import Fault, redact
+from real_loop.models.patience import Note, Patience, persist, silent
 from sim.errors import InputError
 
 LOCAL_PREFIX = "local/"
@@ -105,90 +103,6 @@ class Client(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long to bear with a service that fails: in seconds, except ``tries``.
-
-    Parameters
-    ----------
-    timeout
-        Of one attempt.
-    tries
-        Attempts that reach the service and fail; those that do not reach it are bounded by ``absent`` instead.
-    absent
-        Without any connection.
-    total
-        Of one call, with all its attempts and waits.
-    first, longest
-        The first wait and the longest one; they double in between. A service that asks for more is given more.
-    """
-
-    timeout: float = 600.0
-    tries: int = 10
-    absent: float = 90.0
-    total: float = 3600.0
-    first: float = 1.0
-    longest: float = 60.0
-
-
-_JITTER = random.Random()  # its own: nobody's draws depend on how a service fares
-Note = Callable[[str], None]
-
-
-def _silent(_: str) -> None:
-    return None
-
-
-async def persist(attempt: Callable[[], Awaitable[Reply]], title: str, patience: Patience, budget: Budget, note: Note) -> Reply:
-    """Attempt until there is a reply, checking the budget before each attempt and counting the failed ones.
-
-    Raises
-    ------
-    ServiceError
-        When patience is at its end.
-    BudgetReached
-        When the budget is.
-    """
-    begin = time.monotonic()
-    reached = unreached = 0
-    away: float | None = None
-    with budget.call():
-        while True:
-            budget.check(own=1)
-            try:
-                reply = await attempt()
-            except Fault as error:
-                fault = Fault(error.kind, error.detail, error.retry_after)
-            else:
-                if reached or unreached:
-                    note("")
-                budget.add(reply)
-                return reply
-            budget.fault(fault.kind)
-            now = time.monotonic()
-            if fault.kind == "no connection":
-                unreached += 1
-                away = now if away is None else away
-                over = now - away >= patience.absent
-                wait = min(patience.first * 2 ** (unreached - 1), patience.longest, patience.absent / 6)
-            else:
-                reached, unreached, away = reached + 1, 0, None
-                over = reached >= patience.tries
-                wait = min(patience.first * 2 ** (reached - 1), patience.longest)
-            wait *= _JITTER.uniform(0.75, 1.25)  # so that calls that failed together do not come back together
-            if fault.retry_after is not None:
-                wait = max(wait, fault.retry_after)
-            if over or now - begin + wait > patience.total:
-                tried = f"{reached + unreached} attempts in {now - begin:.0f} s, the last: {fault.kind}, {fault.detail}"
-                if fault.retry_after is not None and fault.retry_after > patience.total:
-                    tried += f", asking to wait {fault.retry_after:.0f} s"
-                todo = "nothing is lost: run the same command again when the service is back"
-                raise ServiceError(title, tried, "an answer", todo)
-            wait = min(wait, budget.left())
-            note(f"{fault.kind} ({fault.detail}); again in {wait:.0f} s")
-            await asyncio.sleep(wait)
-
-
 class RemoteClient:
     """A model behind one address: a provider's service, or a server somebody else runs."""
 
@@ -276,7 +190,7 @@ async def open_client(
     price: tuple[float, float] | None = None,
     budget: Budget | None = None,
     patience: Patience | None = None,
-    note: Note = _silent,
+    note: Note = silent,
 ) -> Client:
     """Open a model. Nothing is asked of it yet; ``local/...`` starts its servers.
 

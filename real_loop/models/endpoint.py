@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import email.utils
 import importlib.metadata
 import io
 import logging
@@ -16,6 +15,7 @@ import time
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
+from real_loop.models import failures
 from real_loop.models.errors import Fault, Overflow, ServiceError, brief, redact
 from sim.errors import InputError
 
@@ -25,20 +25,6 @@ if TYPE_CHECKING:
 CONNECTS_IN = 60.0  # seconds
 MOST_NOTICES = 100
 PLENTY = 10_000  # connections: how many calls are made at once is not inspect_ai's to decide
-_TOO_LONG = re.compile(
-    r"context[_ ](?:length|size|window|limit)|exceed_context_size|maximum context|(?:prompt|input) is too long|input length|too many tokens"
-    r"|longer than the (?:model|context)",
-    re.IGNORECASE,
-)
-_NO_SCHEMA = re.compile(r"response_format|json_schema|output_format|structured|grammar|response schema", re.IGNORECASE)
-_NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing|payment required", re.IGNORECASE)
-_BLOCKED = re.compile(r"account|organi[sz]ation|api key|billing|permission", re.IGNORECASE)
-_AGAIN = {408, 409, 425, 429}
-_NAMES = (  # of exceptions anywhere in the chain, whatever library of HTTP a provider uses
-    (("ConnectError", "ConnectTimeout", "ClientConnectorError", "gaierror", "ConnectionRefusedError"), "no connection"),
-    (("APITimeoutError", "ReadTimeout", "WriteTimeout", "PoolTimeout", "TimeoutError"), "timeout"),
-    (("RemoteProtocolError", "ReadError", "WriteError", "LocalProtocolError", "ConnectionResetError", "APIConnectionError"), "cut"),
-)
 
 
 class _Notices(logging.Handler):
@@ -225,7 +211,7 @@ class Endpoint:
         reason = str(output.stop_reason)
         if usage is None and reason == "model_length":  # the service's message about the prompt, not the model's text
             raise self._overflow(output.completion)
-        if usage is None and reason == "content_filter" and _BLOCKED.search(output.completion):
+        if usage is None and reason == "content_filter" and failures.BLOCKED.search(output.completion):
             raise self._denied(output.completion)
         text = "" if reason == "content_filter" else output.completion
         if not text and usage is None and reason != "content_filter":
@@ -248,87 +234,32 @@ class Endpoint:
 
     def _meaning(self, error: BaseException, request: Request) -> Exception:
         """Say what a failure means: worth another attempt, the request's fault, or the user's."""
-        chain = _chain(error)
+        chain = failures.chain(error)
         for link in chain:
             if isinstance(link, Fault | InputError):
                 return link
-        status = next((s for s in (getattr(link, "status_code", None) for link in chain) if isinstance(s, int)), None)
-        said = brief(_message(chain))
+        status, whole = failures.status(chain), failures.message(chain)
+        said = brief(whole)
         if type(chain[0]).__name__ == "PrerequisiteError":
             return InputError(self.title, said, "a request this model takes")
         if status is None or 200 <= status < 300:
-            return _without_status(chain, said)
-        if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(said)):
+            return failures.without_status(chain, said)
+        if status == 402 or (status in (400, 403, 429) and failures.NO_CREDIT.search(whole)):
             what = f"{status}, {said}"
             return ServiceError(self.title, what, "credit with the service", "then run the same command again: nothing is lost")
-        if status in _AGAIN or status >= 500:
+        if status in failures.AGAIN or status >= 500:
             kind = "rate limit" if status == 429 else "timeout" if status == 408 else "server error"
-            return Fault(kind, f"{status}, {said}", _retry_after(chain))
+            return Fault(kind, f"{status}, {said}", failures.retry_after(chain))
         if status in (401, 403):
             return self._denied(f"{status}, {said}")
         if status == 404:
             return InputError(self.title, f"404, {said}", "a model the service has", "check the name and the base URL")
-        if status == 413 or _TOO_LONG.search(said):
+        if status == 413 or failures.TOO_LONG.search(whole):
             return self._overflow(said)
-        if request.schema is not None and self.schemas and _NO_SCHEMA.search(said):
+        if request.schema is not None and self.schemas and failures.NO_SCHEMA.search(whole):
             self.schemas = False  # the prompt describes the schema too
             return Fault("no schema", f"{status}, {said}")
         return InputError(self.title, f"{status}, {said}", "a request this model takes")
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and what caused it, the outermost first."""
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        last = getattr(link, "last_attempt", None)  # inspect_ai's retry loop, at its one attempt
-        link = last.exception() if last is not None else link.__cause__ or link.__context__
-    return chain
-
-
-def _message(chain: list[BaseException]) -> str:
-    """Return what the service said, without the request that inspect_ai adds."""
-    for link in chain:
-        body = getattr(link, "body", None)
-        if isinstance(body, dict):
-            inner = body.get("error", body)
-            if isinstance(inner, dict) and inner.get("message"):
-                marks = {str(inner[k]) for k in ("type", "code") if isinstance(inner.get(k), str)}
-                return " ".join([str(inner["message"]), *(f"({mark})" for mark in sorted(marks))])
-    for link in chain:
-        if getattr(link, "provider_message", None):
-            return str(link.provider_message)  # type: ignore[attr-defined]
-    first = next((link for link in chain if not hasattr(link, "last_attempt")), chain[0])
-    text = str(getattr(first, "message", "") or first)
-    return f"{type(first).__name__}: {text}" if text else type(first).__name__
-
-
-def _without_status(chain: list[BaseException], said: str) -> Fault:
-    names = {base.__name__ for link in chain for base in type(link).__mro__}
-    for known, kind in _NAMES:
-        if names.intersection(known):
-            deepest = str(chain[-1]) or type(chain[-1]).__name__
-            return Fault(kind, brief(f"{said} ({deepest})" if deepest not in said else said))
-    return Fault("bad body", said)
-
-
-def _retry_after(chain: list[BaseException]) -> float | None:
-    """Return the seconds the service asked to wait, of either form the header may have."""
-    for link in chain:
-        headers = getattr(getattr(link, "response", None), "headers", None)
-        if headers is None:
-            continue
-        try:
-            if headers.get("retry-after-ms"):
-                return max(0.0, float(headers["retry-after-ms"]) / 1000)
-            if not headers.get("retry-after"):
-                continue
-            return max(0.0, float(headers["retry-after"]))
-        except ValueError:
-            with contextlib.suppress(ValueError, TypeError):
-                return max(0.0, email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
-    return None
 
 
 def _mock(*_: Any) -> Any:
