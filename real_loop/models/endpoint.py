@@ -117,7 +117,7 @@ class Endpoint:
                 model = get_model(self.spec, config=config, base_url=base_url, api_key=api_key, memoize=False, **arguments)
             except Exception as error:
                 # A missing key, package or provider. The message may be marked up for a terminal.
-                problem = re.sub(r"\[/?[a-z ]+\]|ERROR:", "", str(getattr(error, "message", "") or error))
+                problem = re.sub(r"\[/?[a-z ]+\]", "", str(getattr(error, "message", "") or error)).strip(" .").removeprefix("ERROR: ")
         sys.excepthook = hook
         if problem:
             todo = "the name is PROVIDER/NAME as inspect_ai takes it; keys come from the environment"

@@ -97,5 +97,5 @@ async def persist(attempt: Callable[[], Awaitable[Reply]], title: str, patience:
                 todo = "nothing is lost: run the same command again when the service is back"
                 raise ServiceError(title, tried, "an answer", todo)
             wait = min(wait, budget.left())
-            note(f"{fault.kind} ({fault.detail}); again in {wait:.0f} s")
+            note(f"{fault.kind} ({fault.detail}); again in {wait:.{0 if wait >= 10 else 1}f} s")
             await asyncio.sleep(wait)
