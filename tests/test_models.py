@@ -46,8 +46,10 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
-# inspect_ai's, about a package it uses
-pytestmark = pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning"),  # inspect_ai's own
+    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),  # off in a run too
+]
 
 
 @pytest.fixture(autouse=True)

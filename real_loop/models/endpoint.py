@@ -13,6 +13,7 @@ import re
 import sys
 import time
 import urllib.parse
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from real_loop.models import failures
@@ -52,6 +53,7 @@ def _quiet() -> None:
     if _NOTICES not in logger.handlers:
         logger.addHandler(_NOTICES)
         logger.propagate = False
+        warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)  # said of bodies that are no answer
 
 
 class Endpoint:
