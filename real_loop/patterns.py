@@ -1,7 +1,7 @@
 """Which failure patterns are the same: near-duplicates collapse by union-find over the similarity of their texts (RT section 3).
 
-RT compares embeddings of a model. Here a text is its words and letter triples, weighed alike and compared by cosine: it needs no
-model, and gives the same clusters on every machine. So a threshold means something else than RT's 0.85.
+RT compares embeddings of a model. Here a text is its words and letter triples, weighed alike and compared by cosine, without words
+that any failure could have: it needs no model, and gives the same clusters on every machine. So a threshold means something else than RT's 0.85.
 """
 
 from __future__ import annotations
@@ -12,9 +12,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 
+# What a critic says of any failure: it tells no two patterns apart.
+GENERIC = frozenset(
+    "a an the of in on to for with and or is are was does do did not no it its be by from that this than "
+    "incorrect incorrectly wrong wrongly error mistake failed fails failure bad bug function code answer".split()
+)
+
+
 def features(text: str) -> dict[str, float]:
     """Return the words and letter triples of a text with their weights; the squares of all weights add up to 1, or there are none."""
     words = re.findall(r"[a-z0-9]+", text.lower())
+    words = [word for word in words if word not in GENERIC] or words
     counts = Counter(words)
     triples = Counter(f" {word} "[i : i + 3] for word in words for i in range(len(word)))
     out: dict[str, float] = {}

@@ -137,24 +137,36 @@ class PromptedSolver(_Asking):
 
 
 class PromptedCritic(_Asking):
-    """Labels a failure and names its pattern. An answer that cannot be read is neutral, without a pattern."""
+    """Labels a failure and names its pattern. An answer that cannot be read is neutral, without a pattern.
+
+    Without guidance there is nothing to label: it is inapplicable.
+    """
 
     name = "critic"
 
     async def criticise(self, at: At, failure: Failure) -> Verdict:
         """Return the verdict."""
-        skill = f"{failure.skill.name}: {failure.skill.insight}" if failure.skill else NONE
-        code = code_of(failure.answer)[:SHOWN_ANSWER] or "(no code)"
-        text = prompt("critic", task=failure.task.prompt, skill=skill, answer=code, trace=failure.trace)
+        skill, properties = failure.skill, _texts({"pattern": LONGEST_PATTERN})
+        if skill is not None:
+            properties["label"] = {"type": "string", "enum": list(LABELS)}
+        text = prompt(
+            "critic",
+            task=failure.task.prompt,
+            guidance=f"\nGuidance that was given: {skill.name}. {skill.insight}\n" if skill else "",
+            answer=code_of(failure.answer)[:SHOWN_ANSWER] or "(no code)",
+            trace=failure.trace,
+            form=json.dumps(dict.fromkeys(properties, "...")),
+            labels=prompt("labels").rstrip() if skill else "",
+        )
 
         def read(answer: str) -> Verdict:
             value = _object(answer)
-            label = str(value.get("label")).lower()
+            label = str(value.get("label")).lower() if skill else "inapplicable"
             if label not in LABELS:
                 raise Malformed(f'"label" is {label[:20]!r}, not one of {", ".join(LABELS)}')
             return Verdict(label, _string(value, "pattern", LONGEST_PATTERN).lower().rstrip("."))
 
-        schema = _schema({**_texts({"pattern": LONGEST_PATTERN}), "label": {"type": "string", "enum": list(LABELS)}})
+        schema = _schema(properties)
         verdict, answered = await self.calls.ask_for(at, self.name, self.request(text, schema), read)
         return Verdict(verdict.label, verdict.pattern, answered.call) if verdict else Verdict("neutral", "", answered.call)
 
