@@ -49,6 +49,9 @@ def chosen(settings: Settings) -> tuple[Suite, tuple[Task, ...], tuple[Task, ...
             todo = f"probe it first: python -m real_loop.probe subset={subset.name} model={model}; or give subset.split=FILE or subset.ids=FILE"
             raise InputError("subset", f"no split of {subset.name} for {model}", "a split file", todo)
         found = split.read(path, suite, model)
-        train, evals = found.train, found.eval
+        for key, asked, ids in (("n_train", subset.n_train, found.train), ("n_eval", subset.n_eval, found.eval)):
+            if asked > len(ids):
+                raise InputError(f"subset.{key}", asked, f"at most the {len(ids)} of {path}", "ask for fewer, or probe for a larger split")
+        train, evals = found.train[: subset.n_train], found.eval[: subset.n_eval]
     by_id = {task.id: task for task in suite.tasks}
     return suite, tuple(by_id[i] for i in train), tuple(by_id[i] for i in evals)
