@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import marshal
+import math
 import os
 import platform
 import threading
@@ -129,7 +130,7 @@ class Suite:
 
     def _compared(self, task: Task, code: str, expected: _Expected, args: tuple[tuple[Any, ...], ...]) -> tuple[bool, str, str]:
         longest = max(map(len, expected.values), default=0)
-        limit = min(_LEAST + 4 * expected.seconds, max(_MOST, 2 * expected.seconds))
+        limit = math.ceil(min(_LEAST + 4 * expected.seconds, max(_MOST, 2 * expected.seconds)))
         memory = max(_MEMORY, int(2 * expected.memory) + 256)
         large = any(text.startswith('["h"') for text in expected.values)
         most = _LONG if large else min(_LONG, 4 * longest + _SLACK)
@@ -155,7 +156,7 @@ class Suite:
         if report.bad:
             return False, f"the answer wrote into the results{where}", "error"
         if report.status in ("timeout", "output"):
-            text = f"not done after {limit:g} s" if report.status == "timeout" else "far more returned than expected"
+            text = f"not done after {limit:g} s of CPU time" if report.status == "timeout" else "far more returned than expected"
             return False, text + (where or f" in {_call(task, args[0])}"), report.status
         if report.end == "e":
             kind, name, said, line, source = report.error
