@@ -131,7 +131,7 @@ HOSTILE = {
 }
 
 
-SECONDS_LONG = ("endless at load", "prints errors", "recurses deep")
+SECONDS_LONG = ("endless at load", "prints", "prints errors", "recurses deep")
 GRADED: dict[str, Grade] = {}
 
 
@@ -153,9 +153,10 @@ def test_hostile_answers_do_not_pass(demo: Suite, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason", "trace"),
     [
-        ("endless", "timeout", r"not done after \d+ s of CPU time in total\(\[1, 2, 3\]\)"),
+        ("endless", "timeout", r"not done in time \(\d+ s of CPU\) in total\(\[1, 2, 3\]\)"),
         ("memory bomb", "memory", "MemoryError"),
-        ("exits", "error", "SystemExit: 0 "),
+        ("exits", "error", r"SystemExit: 0 \(line 2: def total\(n\): sys.exit\(0\)\) in total\(\[1, 2, 3\]\) \(test 1 of 6\)"),
+        ("exits at load", "error", r"SystemExit: 0 \(line 3: sys.exit\(0\)\)$"),
         ("fork bomb", "error", "PermissionError"),
         ("huge", "output", "far more returned than expected"),
         ("recurses", "error", "RecursionError.*line 1: def total"),
@@ -232,7 +233,7 @@ def test_a_canonical_solution_that_fails_is_no_verdict(demo: Suite) -> None:
         ("```\ndef f(): return 1\n```\nBetter:\n```\nf = lambda: 2\n```", "f = lambda: 2\n"),
         ("```python\ndef f():\n    return 1", "def f():\n    return 1"),
         ("~~~python\ndef f(): return 1\n~~~", "def f(): return 1\n"),
-        ("- so\n  ```python\n  def f(): return 1\n  ```", "  def f(): return 1\n"),
+        ("- so\n  ```python\n  def f(): return 1\n  ```", "def f(): return 1\n"),
         ("<think>```\ndef f(): return 0\n```</think>def f(): return 1", "def f(): return 1"),
         ("Here it is.\n\nimport math\n\ndef f():\n    return 1\n\nThis function returns one.", "import math\n\ndef f():\n    return 1\n\n"),
         ("I cannot do that.", ""),

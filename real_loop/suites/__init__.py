@@ -150,14 +150,15 @@ class Suite:
             atol = tolerance(atol, want)
         return self._ending(task, report, args, limit)
 
-    def _ending(self, task: Task, report: _Report, args: tuple[tuple[Any, ...], ...], limit: float) -> tuple[bool, str, str]:
+    def _ending(self, task: Task, report: _Report, args: tuple[tuple[Any, ...], ...], limit: int) -> tuple[bool, str, str]:
         at = len(report.values)
-        where = f" in {_call(task, args[at])} ({_which(task, at)})" if 0 < at < len(args) else ""
+        called = at < len(args) and report.error[0] not in ("load", "syntax")
+        where = f" in {_call(task, args[at])} ({_which(task, at)})" if called else ""
         if report.bad:
             return False, f"the answer wrote into the results{where}", "error"
         if report.status in ("timeout", "output"):
-            text = f"not done after {limit:g} s of CPU time" if report.status == "timeout" else "far more returned than expected"
-            return False, text + (where or f" in {_call(task, args[0])}"), report.status
+            text = f"not done in time ({limit} s of CPU)" if report.status == "timeout" else "far more returned than expected"
+            return False, text + where, report.status
         if report.end == "e":
             kind, name, said, line, source = report.error
             if kind == "no_entry":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^(?:(?:async )?def \w+ *\(|class \w|import \w|from [\w.]+ import|@\w)", re.MULTILINE)
@@ -27,7 +28,7 @@ def code_of(answer: str, entry_point: str = "") -> str:
     blocks = [match[3] for match in _FENCE.finditer(text) if match[3].strip()]
     if blocks:
         fitting = [block for block in blocks if entry_point and _defines(block, entry_point)]
-        return (fitting or blocks)[-1]
+        return textwrap.dedent(fitting[-1]) if fitting else blocks[-1]
     if not text[:1].isspace():
         begin = _CODE.search(text)
         if begin is None:

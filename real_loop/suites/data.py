@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import threading
 import urllib.error
 import urllib.request
 import zlib
@@ -159,14 +159,12 @@ def fetch(release: Release, folder: Path) -> Path:
 def put(target: Path, content: bytes) -> None:
     """Write a file whole or not at all; its folder is made."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name + ".")
+    part = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+        part.write_bytes(content)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def lines_of(name: str) -> tuple[str, bytes]:

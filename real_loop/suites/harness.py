@@ -194,7 +194,7 @@ def main() -> None:
         while data:
             data = data[write(out, data) :]
 
-    step = "load"
+    step = "syntax"  # what an error now is one of
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -203,12 +203,13 @@ def main() -> None:
             exec(compile(prefix, "<prompt>", "exec"), space)
             space.pop(entry, None)  # the stub that the prompt shows is no answer
         compiled = compile(code, "<answer>", "exec", dont_inherit=True)
-        step = "run"
+        step = "load"
         exec(compiled, space)
         if entry not in space:
             send("e", small(("no_entry", "", "", 0, "")))
             leave(0)
         function = space[entry]
+        step = "error"
         for packed in tests:
             value = function(*load(packed))
             try:
@@ -221,9 +222,7 @@ def main() -> None:
             send("r", text)
         send("z", small((clock(), getrusage(RUSAGE_SELF).ru_maxrss / 1024)))
     except BaseException as error:  # SystemExit too: whoever leaves early has not answered
-        kind = (
-            "syntax" if step == "load" and not isinstance(error, MemoryError) else "memory" if isinstance(error, MemoryError) else "error"
-        )
+        kind = "memory" if isinstance(error, MemoryError) else step
         send("e", small((kind, *_described(error, code))))
     finally:
         leave(0)
