@@ -236,6 +236,10 @@ def test_a_canonical_solution_that_fails_is_no_verdict(demo: Suite) -> None:
         ("- so\n  ```python\n  def f(): return 1\n  ```", "def f(): return 1\n"),
         ("<think>```\ndef f(): return 0\n```</think>def f(): return 1", "def f(): return 1"),
         ("Here it is.\n\nimport math\n\ndef f():\n    return 1\n\nThis function returns one.", "import math\n\ndef f():\n    return 1\n\n"),
+        (
+            'M = 1\nS = """\nThis is a text.\n"""\ndef f(): return M\n\n**Note** this',
+            'M = 1\nS = """\nThis is a text.\n"""\ndef f(): return M\n\n',
+        ),
         ("I cannot do that.", ""),
         ("", ""),
         ("```\n\n```", ""),
@@ -348,6 +352,7 @@ def test_the_body_alone_is_an_answer(box: Sandbox) -> None:
 def test_every_canonical_solution_passes(box: Sandbox, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "_LEAST", 8.0)
     suite = released(name, box)
+    assert [task.id for task in suite.tasks if code_of(task.canonical, task.entry_point) != task.canonical.lstrip("\n")] == []
     failed = [task.id for task in suite.tasks if not suite.grade(task, task.canonical).passed]
     assert failed == []
 

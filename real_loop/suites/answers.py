@@ -6,7 +6,8 @@ import re
 import textwrap
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"^(?:(?:async )?def \w+ *\(|class \w|import \w|from [\w.]+ import|@\w)", re.MULTILINE)
+_CODE = re.compile(r"^(?:(?:async )?def \w+ *\(|class \w|import \w|from [\w.]+ import|@\w|\w+ *= *\S)", re.MULTILINE)
+_STRING = re.compile(r"('{3}|\"{3})(.*?)(?:\1|\Z)", re.DOTALL)
 _KEYWORDS = "def|class|import|from|async|if|for|while|try|except|else|elif|finally|with|assert|return|raise|del|global|not|match|lambda"
 _PROSE = re.compile(rf"^(?:(?!(?:{_KEYWORDS})\b)[A-Za-z][\w'-]*[,:]? [A-Za-z]|\*\*|- )", re.MULTILINE)  # two words side by side
 _THOUGHT = "</think>"
@@ -29,14 +30,16 @@ def code_of(answer: str, entry_point: str = "") -> str:
     if blocks:
         fitting = [block for block in blocks if entry_point and _defines(block, entry_point)]
         return textwrap.dedent(fitting[-1]) if fitting else blocks[-1]
-    if not text[:1].isspace():
-        begin = _CODE.search(text)
+    text = text.lstrip("\n")
+    plain = _STRING.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[0][3:]), text)  # what strings say is neither code nor prose
+    if not text[:1].isspace():  # else it is the body of a function
+        begin = _CODE.search(plain)
         if begin is None:
-            return text if entry_point and _defines(text, entry_point) else ""
-        text = text[begin.start() :]
+            return ""
+        text, plain = text[begin.start() :], plain[begin.start() :]
     elif not text.strip():
         return ""
-    end = _PROSE.search(text)
+    end = _PROSE.search(plain)
     return text if end is None else text[: end.start()]
 
 
