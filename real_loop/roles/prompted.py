@@ -153,7 +153,7 @@ class PromptedCritic(_Asking):
             "critic",
             task=failure.task.prompt,
             guidance=f"\nGuidance that was given: {skill.name}. {skill.insight}\n" if skill else "",
-            answer=code_of(failure.answer)[:SHOWN_ANSWER] or "(no code)",
+            answer=code_of(failure.answer, failure.task.entry_point)[:SHOWN_ANSWER] or "(no code)",
             trace=failure.trace,
             form=json.dumps(dict.fromkeys(properties, "...")),
             labels=prompt("labels").rstrip() if skill else "",
@@ -212,7 +212,7 @@ class Judge(_Asking):
 
     async def judge(self, at: At, task: Task, answer: str) -> tuple[bool, int]:
         """Return whether it passes in the judge's eyes, and the number of the call."""
-        code = code_of(answer)[:SHOWN_ANSWER] or "(no code)"
+        code = code_of(answer, task.entry_point)[:SHOWN_ANSWER] or "(no code)"
 
         def read(text: str) -> bool:
             got = str(_object(text).get("verdict")).upper()
