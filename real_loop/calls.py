@@ -19,7 +19,7 @@ T = TypeVar("T")
 OVERFLOW = "overflow"  # stop_reason of a call whose prompt is longer than the model's context
 
 
-class Malformed(ValueError):
+class Malformed(ValueError):  # noqa: N818 - an answer, not a mistake of ours
     """An answer that does not say what was asked, and why."""
 
 

@@ -180,7 +180,9 @@ def _cell(settings: Settings, world: World) -> Cell:
     synth = replace(world.synth, min_cluster=w.min_cluster, per_round=w.per_round, memory=w.memory, cover_guard=w.cover_guard)
     world = replace(world, synth=synth, router=replace(world.router, mode=settings.roles.mode))
     if reward.kind == "judge":
-        raise InputError("reward", "a judge with a scripted model", "clean, noise, bias or general", "scripted roles write no text to judge")
+        raise InputError(
+            "reward", "a judge with a scripted model", "clean, noise, bias or general", "scripted roles write no text to judge"
+        )
     channel = Channel(reward.rho_fp, reward.rho_pf, reward.spread, reward.unit)
     return Cell(world, replace(settings.policy, sampled_eval=True), channel)
 
@@ -194,7 +196,9 @@ def _folder(settings: Settings, presets: Mapping[str, str], given: Mapping[str, 
             raise InputError("out", repr(settings.out), "a folder of this machine")
         return Path(os.path.expanduser(settings.out))
     name = settings.model.replace("/", "_") if settings.scripted and settings.model else presets["subset"]
-    kept = sorted(f"{k}={v}" for k, v in given.items() if k.split(".")[0] not in (*FREE, "subset") and not (k == "model" and settings.scripted))
+    kept = sorted(
+        f"{k}={v}" for k, v in given.items() if k.split(".")[0] not in (*FREE, "subset") and not (k == "model" and settings.scripted)
+    )
     slug = re.sub(r"[^\w.=,+-]+", "_", ",".join(kept)) or "default"
     if len(slug) > 100:
         slug = f"{slug[:80]}-{hashlib.sha256(','.join(kept).encode()).hexdigest()[:12]}"

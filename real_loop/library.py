@@ -215,9 +215,7 @@ class Library:
         if self.flags == self.policy.rollback.patience:
             here, there = {e.number for e in self.shelf}, {e.number for e in self.best_shelf}
             changes += [Change(DROPPED, number, {"best": self.best}) for number in sorted(here - there)]
-            changes += [
-                Change(RESTORED, e.number, {"n": e.n, "net": e.net, "back": e.number not in here}) for e in self.best_shelf
-            ]
+            changes += [Change(RESTORED, e.number, {"n": e.n, "net": e.net, "back": e.number not in here}) for e in self.best_shelf]
             self.shelf = [replace(e) for e in self.best_shelf]
             self.flags = 0
         return changes

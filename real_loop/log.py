@@ -106,7 +106,9 @@ class Log:
         for key in [*want, *have]:
             if have.get(key) != want.get(key):
                 got, expected = (str(side.get(key, "nothing"))[:80] for side in (want, have))
-                raise InputError(f"{self.path}: {key}", got, f"{expected}, as the log began with", "give the same settings, or another out=")
+                raise InputError(
+                    f"{self.path}: {key}", got, f"{expected}, as the log began with", "give the same settings, or another out="
+                )
 
     def close(self) -> None:
         """Close the file."""
@@ -161,7 +163,8 @@ class Log:
     def wall_seconds(self) -> float:
         """Return how long all parts took, each up to its last row."""
         last = " UNION ALL ".join(f"SELECT part, at FROM {t}" for t in TABLES if t not in ("parts", "meta"))
-        query = f"SELECT coalesce(sum(t), 0) FROM (SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part)"
+        lasting = f"SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part"
+        query = f"SELECT coalesce(sum(t), 0) FROM ({lasting})"
         return float(self.one(query)[0])
 
     def spent(self) -> tuple[int, int, float]:
@@ -249,5 +252,3 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-

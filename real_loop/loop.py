@@ -25,6 +25,7 @@ class Watch(Protocol):
     def began(self, round_: int, phase: str, total: int) -> None: ...
     def did(self) -> None: ...
     def ended(self, round_: int, counts: dict[str, int]) -> None: ...
+    def attach(self, calls: Calls) -> None: ...
 
 
 class Loop:
@@ -127,7 +128,9 @@ class Loop:
         """Return tokens and cost of the calls of one capsule, and the seconds they and the grader took."""
         made = [row[name] for name in ("route_call", "solve_call", "judge_call") if row[name] is not None]
         marks = ", ".join("?" * len(made))
-        query = f"SELECT coalesce(sum(input_tokens + output_tokens), 0), sum(cost), coalesce(sum(seconds), 0) FROM calls WHERE id IN ({marks})"
+        query = (
+            f"SELECT coalesce(sum(input_tokens + output_tokens), 0), sum(cost), coalesce(sum(seconds), 0) FROM calls WHERE id IN ({marks})"
+        )
         tokens, cost, seconds = self.log.one(query, tuple(made))
         return {"tokens": tokens, "cost": cost, "seconds": row["seconds"] + seconds}
 

@@ -1,7 +1,8 @@
 """Which failure patterns are the same: near-duplicates collapse by union-find over the similarity of their texts (RT section 3).
 
 RT compares embeddings of a model. Here a text is its words and letter triples, weighed alike and compared by cosine, without words
-that any failure could have: it needs no model, and gives the same clusters on every machine. So a threshold means something else than RT's 0.85.
+that any failure could have: it needs no model, and gives the same clusters on every machine. So a threshold means something else
+than RT's 0.85.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-
 # What a critic says of any failure: it tells no two patterns apart.
-GENERIC = frozenset(
-    "a an the of in on to for with and or is are was does do did not no it its be by from that this than "
-    "incorrect incorrectly wrong wrongly error mistake failed fails failure bad bug function code answer".split()
-)
+_ARTICLES = "a an the of in on to for with and or is are was does do did not no it its be by from that this than"
+_BLAME = "incorrect incorrectly wrong wrongly error mistake failed fails failure bad bug function code answer"
+GENERIC = frozenset([*_ARTICLES.split(), *_BLAME.split()])
 
 
 def features(text: str) -> dict[str, float]:
@@ -80,7 +79,9 @@ class Patterns:
         alike: list[str] = []
         if self.least is not None:
             mine = features(pattern)
-            alike = sorted({self.find(p) for p, f in self._features.items() if similarity(mine, f) >= self.least}, key=self._order.__getitem__)
+            alike = sorted(
+                {self.find(p) for p, f in self._features.items() if similarity(mine, f) >= self.least}, key=self._order.__getitem__
+            )
         self._new(pattern)
         if not alike:
             return pattern, []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from real_loop.calls import Calls
 from real_loop.config import Plan, identity
@@ -26,6 +26,7 @@ from real_loop.suites import Grade, Suite, Task
 from sim.errors import InputError
 from sim.model import to_mapping
 
+T = TypeVar("T")
 GRACE: Final = 20.0  # s that calls in flight have to end in after Ctrl-C: they are paid for
 
 
@@ -65,12 +66,14 @@ def _clients_needed(settings: Settings) -> list[str]:
 
 
 @asynccontextmanager
-async def clients(settings: Settings, budget: Budget, note: Callable[[str], None]) -> AsyncIterator[dict[str, Client]]:
-    """Open the models of all roles, each once; close them at the end."""
+async def clients(
+    settings: Settings, budget: Budget, note: Callable[[str], None], only: Sequence[str] | None = None
+) -> AsyncIterator[dict[str, Client]]:
+    """Open the models of all roles that ask one, or only of some, each once; close them at the end."""
     opened: dict[tuple[str, str | None], Client] = {}
     found: dict[str, Client] = {}
     try:
-        for role in _clients_needed(settings):
+        for role in only or _clients_needed(settings):
             own = getattr(settings.roles, role)
             spec, url = (own.model, own.base_url) if own.model else (settings.model, own.base_url or settings.base_url)
             if spec is None:
@@ -116,7 +119,9 @@ async def scripted(plan: Plan, path: Path | str, watch: Watch) -> Log:
     return log
 
 
-async def prompted(plan: Plan, path: Path | str, watch: Watch, suite: Suite, train: tuple[Task, ...], evals: tuple[Task, ...], note: Callable[[str], None]) -> Log:
+async def prompted(
+    plan: Plan, path: Path | str, watch: Watch, suite: Suite, train: tuple[Task, ...], evals: tuple[Task, ...], note: Callable[[str], None]
+) -> Log:
     """Play a run of real models; return its log, open.
 
     Raises
@@ -151,13 +156,19 @@ async def prompted(plan: Plan, path: Path | str, watch: Watch, suite: Suite, tra
         withheld = roles.mode == "withheld"
         loop = Loop(library_of(settings, cast), cast, observer, log, calls, watch, prior, settings.writing.rewrite_every, not withheld)
         watch.attach(calls)
-        await _until_stopped(loop, calls, local=all(c.name.startswith("local/") for c in models.values()))
+        await until_stopped(loop.play(), calls, local=all(c.name.startswith("local/") for c in models.values()))
     return log
 
 
-async def _until_stopped(loop: Loop, calls: Calls, local: bool) -> None:
-    """Play; at the first Ctrl-C begin no call any more, and wait a while for those in flight unless they cost nothing."""
-    playing = asyncio.ensure_future(loop.play())
+async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, local: bool) -> T:
+    """Await work; at the first Ctrl-C begin no call any more, and wait a while for those in flight unless they cost nothing.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        It was stopped.
+    """
+    playing = asyncio.ensure_future(work)
     running = asyncio.get_running_loop()
 
     def interrupted() -> None:
@@ -169,7 +180,7 @@ async def _until_stopped(loop: Loop, calls: Calls, local: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, interrupted)
     try:
-        await playing
+        return await playing
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:

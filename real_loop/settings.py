@@ -72,7 +72,9 @@ class Roles(Group):
     """The roles that ask a model, and how a skill comes to a task."""
 
     PATH: ClassVar[str] = "roles"
-    mode: str = param("adjudicate: the router decides; top_hit: the most similar skill; withheld: routed, not injected", choices=ROUTER_MODES)
+    mode: str = param(
+        "adjudicate: the router decides; top_hit: the most similar skill; withheld: routed, not injected", choices=ROUTER_MODES
+    )
     router: Role = group()
     solver: Role = group()
     critic: Role = group()

@@ -46,7 +46,8 @@ def chosen(settings: Settings) -> tuple[Suite, tuple[Task, ...], tuple[Task, ...
         places = [Path(subset.split).expanduser()] if subset.split is not None else [OWN / name, SHIPPED / name]
         path = next((p for p in places if p.exists()), None)
         if path is None:
-            todo = f"probe it first: python -m real_loop.probe subset={subset.name} model={model}; or give subset.split=FILE or subset.ids=FILE"
+            probe = f"python -m real_loop.probe subset={subset.name} model={model}"
+            todo = f"probe it first: {probe}; or give subset.split=FILE or subset.ids=FILE"
             raise InputError("subset", f"no split of {subset.name} for {model}", "a split file", todo)
         found = split.read(path, suite, model)
         for key, asked, ids in (("n_train", subset.n_train, found.train), ("n_eval", subset.n_eval, found.eval)):

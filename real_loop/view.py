@@ -13,7 +13,8 @@ class View:
     """Prints a line per round."""
 
     def __init__(self, rounds: int, title: str) -> None:
-        self.rounds, self.title, self.calls = rounds, title, None
+        self.rounds, self.title = rounds, title
+        self.calls: Calls | None = None
         self.began_at = time.monotonic()
 
     def __enter__(self) -> View:
@@ -24,7 +25,7 @@ class View:
 
     def attach(self, calls: Calls) -> None:
         """Watch these calls."""
-        self.calls: Calls | None = calls
+        self.calls = calls
 
     def note(self, text: str) -> None:
         """Say what is waited for."""

@@ -101,7 +101,9 @@ class PromptedRouter(_Asking):
             raise Malformed(f'"skill" is {got[:20]!r}, not one of {", ".join(ids)} or {NONE}')
 
         schema = _schema({"skill": {"type": "string", "enum": [*ids, NONE]}})
-        skill, answered = await self.calls.ask_for(at, self.name, self.request(prompt("router", skills=lines, task=task.prompt), schema), read)
+        skill, answered = await self.calls.ask_for(
+            at, self.name, self.request(prompt("router", skills=lines, task=task.prompt), schema), read
+        )
         return Choice(skill, answered.call)
 
 

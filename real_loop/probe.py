@@ -1,0 +1,161 @@
+"""``python -m real_loop.probe``: choose the tasks that a model does not always pass, as the papers built their subsets.
+
+Each task is attempted a few times by the bare model. The tasks that fit the subset's rule are split at random into train and eval, and
+the split is written to a file that later runs and other machines use. The attempts are in a log beside it: a probe that was stopped
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import InputError
+from sim.main import config_dir
+from sim.report import Progress, guarded
+
+if TYPE_CHECKING:
+    from real_loop.settings import Settings
+    from real_loop.suites import Suite
+
+HELP = """\
+Attempt each task of a suite a few times with the bare model; keep those that fit the subset's rule, split into train and eval.
+
+usage: python -m real_loop.probe subset=NAME [model=...] [key=value ...]
+
+  python -m real_loop.probe subset=mbpp_hard100 model=local/qwen2.5-coder-0.5b
+  python -m real_loop.probe subset=mbpp_hard100 subset.n_train=30 subset.n_eval=20 out=mine.json
+
+The split goes to outputs/splits, or to out=FILE, and the attempts to a log beside it; the same command again goes on.
+Keys are those of python -m real_loop: model, base_url, subset.*, roles.solver.*, budget.*, seed.
+"""
+PROBE = "probe"
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command; return its exit status: 0 done, 2 bad input, 1 ended before its time, 130 stopped."""
+    return guarded(_main, args)
+
+
+def _main(args: list[str]) -> int:
+    more, args = config_dir(args)
+    if {"--help", "-h"} & set(args):
+        print(HELP, end="")
+        return 0
+    if flags := [a for a in args if a.startswith("-")]:
+        raise InputError(flags[0], "an unknown option", "--help or --config-dir")
+    from real_loop import sandbox, suites
+    from real_loop.config import load
+    from real_loop.tasks import OWN, solver_model, split_name
+    from sim.places import Folder
+
+    settings = load(args, more).settings
+    subset, model = settings.subset, solver_model(settings)
+    if settings.scripted:
+        raise InputError("model", repr(settings.model), "a model that can be asked", "scripted roles bring their own tasks")
+    if subset.keep == "all" or subset.probes < 1:
+        got = f"{subset.name}, which keeps all tasks"
+        raise InputError("subset", got, "one that probes choose, such as mbpp_hard100", "or set subset.keep=any_fail subset.probes=3")
+    path = Path(settings.out).expanduser() if settings.out else OWN / split_name(subset.name, model)
+    if path.suffix != ".json":
+        raise InputError("out", str(path), "a file that ends in .json")
+    suite = suites.load(subset.suite, sandbox.find(settings.sandbox))
+    release = Folder(path.parent).hold()
+    try:
+        with Progress(f"probing {suite.name}") as progress:
+            passes = asyncio.run(probed(settings, suite, path.with_suffix(".probes.sqlite"), progress))
+    except KeyboardInterrupt:
+        print(
+            f"stopped; what was attempted is kept. Continue with: {shlex.join(['python', '-m', 'real_loop.probe', *args])}", file=sys.stderr
+        )
+        return 130
+    finally:
+        release()
+    _write(path, settings, suite, model, passes)
+    return 0
+
+
+async def probed(settings: Settings, suite: Suite, path: Path, progress: Progress) -> dict[str, int]:
+    """Attempt every task as often as the subset says; return how often each passed.
+
+    Raises
+    ------
+    BudgetReached, ServiceError
+        What was attempted is in the log.
+    """
+    from real_loop.calls import Calls, together
+    from real_loop.log import Log
+    from real_loop.models import Budget, Spent
+    from real_loop.roles import At
+    from real_loop.roles.prompted import PromptedSolver, digest
+    from real_loop.run import Graded, clients, until_stopped
+
+    role = settings.roles.solver
+    told: dict[str, dict[str, Any]] = {
+        "probe": {"suite": suite.name, "digest": suite.digest, "model": role.model or settings.model, "seed": settings.seed}
+    }
+    told["probe"] |= {"temperature": role.temperature, "max_tokens": role.max_tokens, "prompts": digest()}
+    log = Log(path, told)
+    n, tokens, cost = log.spent()
+    b = settings.budget
+    budget = Budget(b.calls, b.tokens, b.cost, b.seconds, Spent(calls=n, input_tokens=tokens, cost=cost, seconds=log.spent_before))
+    note: Callable[[str], None] = progress.note
+    async with clients(settings, budget, note, only=("solver",)) as models:
+        calls = Calls(log, models, budget, settings.seed, settings.run, False)
+        solver, grader = PromptedSolver(calls, replace(role, model=None)), Graded(suite)
+
+        async def attempt(probe: int, i: int) -> tuple[str, bool]:
+            task = suite.tasks[i]
+            capsule, at = log.capsule(probe, PROBE, task.id), At(probe, PROBE, i, task.id)
+            fresh = capsule is None
+            if capsule is None:
+                calls.check()
+                answer = await solver.solve(at, task, None)
+                grade = await grader.grade(at, task, answer.answer)
+                capsule = {
+                    "round": probe, "phase": PROBE, "task": task.id, "position": i, "skill": None, "injected": 0, "route_call": None,
+                    "solve_call": answer.call, "prompt": answer.prompt, "answer": answer.answer, "passed": int(grade.passed),
+                    "observed": None, "reason": grade.reason, "trace": grade.trace, "judge_call": None, "tokens": 0, "cost": None,
+                    "seconds": grade.seconds,
+                }  # fmt: skip
+                log.add("capsules", capsule)
+            progress.advance(1, fresh)
+            return task.id, bool(capsule["passed"])
+
+        number = settings.subset.probes
+        progress.start(number * len(suite.tasks), unit="attempts")
+        work = [attempt(probe, i) for probe in range(number) for i in range(len(suite.tasks))]
+        outcomes = await until_stopped(together(calls, work), calls, all(c.name.startswith("local/") for c in models.values()))
+    log.close()
+    passes = dict.fromkeys((task.id for task in suite.tasks), 0)
+    for name, passed in outcomes:
+        passes[name] += passed
+    return passes
+
+
+def _write(path: Path, settings: Settings, suite: Suite, model: str, passes: dict[str, int]) -> None:
+    from real_loop.suites import split
+
+    subset, number = settings.subset, settings.subset.probes
+    counts = Counter(passes.values())
+    print(
+        f"{suite.name}, {number} attempts at each of {len(passes)} tasks by {model}; passed "
+        + ", ".join(f"{k}: {counts[k]} tasks" for k in range(number + 1))
+    )
+    train, evals = split.choose(passes, number, subset.keep, subset.n_train, subset.n_eval, subset.split_seed)
+    temperature = settings.roles.solver.temperature
+    found = split.Split(suite.name, suite.digest, model, subset.split_seed, number, temperature, subset.keep, passes, train, evals)
+    split.write(path, found)
+    print(f"{len(train)} train and {len(evals)} eval tasks: {path}")
+
+
+if __name__ == "__main__":
+    from sim.__main__ import started
+
+    started("real_loop.probe")
