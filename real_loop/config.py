@@ -206,5 +206,11 @@ def _folder(settings: Settings, presets: Mapping[str, str], given: Mapping[str, 
 
 
 def identity(settings: Settings) -> dict[str, Any]:
-    """Return what makes a run what it is, as a plain mapping."""
-    return {k: v for k, v in to_mapping(settings).items() if k not in FREE}
+    """Return what makes a run what it is, as a plain mapping: not where a model is served, which may move and may hold secrets."""
+    told = {k: v for k, v in to_mapping(settings).items() if k not in (*FREE, "base_url")}
+    told["roles"] = {k: _without(v, "base_url") for k, v in told["roles"].items()}
+    return told
+
+
+def _without(value: Any, key: str) -> Any:
+    return {k: v for k, v in value.items() if k != key} if isinstance(value, dict) else value

@@ -128,5 +128,4 @@ def _played(plan: Plan, path: Path, view: object) -> Log:
         return asyncio.run(run.scripted(plan, path, view))
     from real_loop.tasks import chosen
 
-    suite, train, evals = chosen(plan.settings)
-    return asyncio.run(run.prompted(plan, path, view, suite, train, evals, view.note))
+    return asyncio.run(run.prompted(plan, path, view, chosen(plan.settings), view.note))

@@ -91,10 +91,9 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
     """
     from real_loop.calls import Calls, together
     from real_loop.log import Log
-    from real_loop.models import Budget, Spent
     from real_loop.roles import At
     from real_loop.roles.prompted import PromptedSolver, digest
-    from real_loop.run import Graded, clients, until_stopped
+    from real_loop.run import Graded, LoggedBudget, clients, until_stopped
 
     role = settings.roles.solver
     told: dict[str, dict[str, Any]] = {
@@ -102,9 +101,7 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
     }
     told["probe"] |= {"temperature": role.temperature, "max_tokens": role.max_tokens, "prompts": digest()}
     log = Log(path, told)
-    n, tokens, cost = log.spent()
-    b = settings.budget
-    budget = Budget(b.calls, b.tokens, b.cost, b.seconds, Spent(calls=n, input_tokens=tokens, cost=cost, seconds=log.spent_before))
+    budget = LoggedBudget(log, settings)
     note: Callable[[str], None] = progress.note
     async with clients(settings, budget, note, only=("solver",)) as models:
         calls = Calls(log, models, budget, settings.seed, settings.run, False)

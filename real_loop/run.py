@@ -42,6 +42,21 @@ class Graded:
             return await asyncio.to_thread(self.suite.grade, task, answer)
 
 
+class LoggedBudget(Budget):
+    """A run's budget: what its log says was spent counts, and failed attempts go into the log."""
+
+    def __init__(self, log: Log, settings: Settings) -> None:
+        n, tokens, cost = log.spent()
+        b = settings.budget
+        super().__init__(b.calls, b.tokens, b.cost, b.seconds, Spent(calls=n, input_tokens=tokens, cost=cost, seconds=log.spent_before))
+        self.log = log
+
+    def fault(self, kind: str, detail: str = "") -> None:
+        """Count a failed attempt, and log it."""
+        super().fault(kind, detail)
+        self.log.add("faults", {"kind": kind, "text": detail})
+
+
 def prior_text(name: str) -> str:
     """Return the authoring prior: ``default``, ``none``, or the text of a file.
 
@@ -82,7 +97,8 @@ async def clients(
                 raise InputError(f"roles.{role}.model", repr(spec), "a model that can be asked", "model=scripted/WORLD is for all roles")
             if (spec, url) not in opened:
                 servers = settings.servers if spec.startswith("local/") else settings.concurrency
-                patience = Patience(absent=settings.patience, total=max(settings.patience, 1.0) * 12)
+                bear = settings.patience
+                patience = Patience(absent=bear, total=max(bear, 1.0) * 12, first=min(1.0, bear / 60), longest=min(60.0, bear / 5))
                 opened[spec, url] = await open_client(spec, base_url=url, servers=servers, budget=budget, patience=patience, note=note)
             found[role] = opened[spec, url]
         yield found
@@ -120,7 +136,7 @@ async def scripted(plan: Plan, path: Path | str, watch: Watch) -> Log:
 
 
 async def prompted(
-    plan: Plan, path: Path | str, watch: Watch, suite: Suite, train: tuple[Task, ...], evals: tuple[Task, ...], note: Callable[[str], None]
+    plan: Plan, path: Path | str, watch: Watch, chosen: tuple[Suite, tuple[Task, ...], tuple[Task, ...]], note: Callable[[str], None]
 ) -> Log:
     """Play a run of real models; return its log, open.
 
@@ -129,14 +145,11 @@ async def prompted(
     BudgetReached, ServiceError
         The run ended before its time; all that was done is in the log.
     """
-    settings = plan.settings
+    settings, (suite, train, evals) = plan.settings, chosen
     prior = prior_text(settings.writing.prior)
     tasks = {"train": [t.id for t in train], "eval": [t.id for t in evals]}
     log = Log(path, told(settings, suite, tasks, prior, plan), {"sandbox": settings.sandbox})
-    n, tokens, cost = log.spent()
-    before = Spent(calls=n, input_tokens=tokens, cost=cost, seconds=log.spent_before)
-    b = settings.budget
-    budget = Budget(b.calls, b.tokens, b.cost, b.seconds, before)
+    budget = LoggedBudget(log, settings)
     async with clients(settings, budget, note) as models:
         calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
         roles = settings.roles

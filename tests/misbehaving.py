@@ -52,6 +52,7 @@ class Service:
     port: int = 0
     seen: list[Seen] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
+    reply: Callable[[dict[str, Any]], str] | None = None  # the text of a good answer, by the body of the request
     lock: threading.Lock = field(default_factory=threading.Lock)
     together: int = 0
     most_together: int = 0
@@ -153,13 +154,14 @@ class Handler(BaseHTTPRequestHandler):
             service.together += 1
             service.most_together = max(service.most_together, service.together)
         try:
-            self.do(what)
+            self.do(what, body)
         finally:
             with service.lock:
                 service.together -= 1
 
-    def do(self, what: str) -> None:
-        good = self.service.answers.get("ok", message() if "/messages" in self.path else completion())
+    def do(self, what: str, body: dict[str, Any]) -> None:
+        text = self.service.reply(body) if self.service.reply else TEXT
+        good = self.service.answers.get("ok", message(text) if "/messages" in self.path else completion(text))
         if what == "ok":
             self.say(200, good)
         elif what == "slow":
@@ -183,9 +185,9 @@ class Handler(BaseHTTPRequestHandler):
         elif what == "html":
             self.say(200, "<html>a portal</html>", {"Content-Type": "text/html"})
         elif what in ERRORS:
-            status, body, headers = ERRORS[what]
+            status, said, headers = ERRORS[what]
             key = self.headers.get("Authorization", "").removeprefix("Bearer ") or self.headers.get("x-api-key", "")
-            text = (body if isinstance(body, str) else json.dumps(body)).replace("{key}", key)
+            text = (said if isinstance(said, str) else json.dumps(said)).replace("{key}", key)
             self.say(status, text, headers)
         else:
             self.say(200, BODIES[what])

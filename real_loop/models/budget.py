@@ -145,6 +145,6 @@ class Budget:
         else:
             self._spent.cost += reply.cost
 
-    def fault(self, kind: str) -> None:
-        """Count a failed attempt."""
+    def fault(self, kind: str, detail: str = "") -> None:
+        """Count a failed attempt; the detail, without keys, is for those who keep it."""
         self._spent.faults[kind] = self._spent.faults.get(kind, 0) + 1

@@ -76,7 +76,7 @@ async def persist(attempt: Callable[[], Awaitable[Reply]], title: str, patience:
                     note("")
                 budget.add(reply)
                 return reply
-            budget.fault(fault.kind)
+            budget.fault(fault.kind, fault.detail)
             now = time.monotonic()
             if fault.kind == "no connection":
                 unreached += 1
