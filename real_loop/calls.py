@@ -59,6 +59,7 @@ class Calls:
     def __init__(self, log: Log, clients: Mapping[str, Client], budget: Budget, seed: int, run: int, paired: bool) -> None:
         self.log, self.clients, self.budget = log, clients, budget
         self.seed, self.run, self.paired = seed, run, paired
+        self.free = {id(client): asyncio.Semaphore(client.slots) for client in clients.values()}
         self.stopping: BaseException | None = None
         self.in_flight = 0
         self.watch: Callable[[], None] = lambda: None
@@ -105,24 +106,25 @@ class Calls:
         return Answered(row["id"], row["answer"], row["stop_reason"], tokens, row["cost"], row["seconds"])
 
     async def _made(self, key: tuple[int, str, str, str, int], role: str, request: Request, text: str) -> dict[str, object]:
-        self.check()
         client = self.clients[role]
         row: dict[str, object] = dict(zip(("round", "phase", "role", "subject", "attempt"), key, strict=True))
-        self.in_flight += 1
-        try:
-            reply = await client.generate(request)
-            row |= {"model": reply.model, "answer": reply.text, "stop_reason": reply.stop_reason, "cost": reply.cost}
-            row |= {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "seconds": reply.seconds}
-        except Overflow:
-            row |= {"model": client.name, "answer": "", "stop_reason": OVERFLOW, "cost": 0.0}
-            row |= {"input_tokens": 0, "output_tokens": 0, "seconds": 0.0}
-        except Exception as error:
-            self.stop(error)
-            raise
-        finally:
-            self.in_flight -= 1
-        row["request"] = text
-        row["id"] = self.log.add("calls", row)
+        async with self.free[id(client)]:
+            self.check()
+            self.in_flight += 1
+            try:
+                reply = await client.generate(request)
+                row |= {"model": reply.model, "answer": reply.text, "stop_reason": reply.stop_reason, "cost": reply.cost}
+                row |= {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "seconds": reply.seconds}
+            except Overflow:
+                row |= {"model": client.name, "answer": "", "stop_reason": OVERFLOW, "cost": 0.0}
+                row |= {"input_tokens": 0, "output_tokens": 0, "seconds": 0.0}
+            except Exception as error:
+                self.stop(error)
+                raise
+            finally:
+                self.in_flight -= 1
+            row["request"] = text
+            row["id"] = self.log.add("calls", row)
         self.watch()
         return row
 
