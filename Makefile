@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: cliff test verify golden bench lint clean
+.PHONY: cliff test verify try golden bench lint clean
 
 cliff: $(VENV)/.ready ## one million libraries: the table and figures of the cliff
 	$(RUN) -m sim +sweep=cliff
@@ -15,6 +15,10 @@ test: $(VENV)/.dev ## the fast suite
 verify: $(VENV)/.dev ## the slow suite: exact theory, an independent model, broken kernels, slow faults
 	$(RUN) -m pytest -n 2 -m slow tests; slow=$$?; $(RUN) -m pytest -n 2 tests/verification; status=$$?; $(RUN) -m tests.verification; \
 	exit $$((slow + status))
+
+try: $(VENV)/.dev ## two rounds of the real loop with a real small model on a few tasks of MBPP+
+	out=$$(mktemp -d) && $(RUN) -m real_loop subset=mbpp model=local/qwen2.5-coder-0.5b subset.n_train=4 subset.n_eval=2 \
+	policy.rounds=2 policy.window=1 writing.min_cluster=1 roles.solver.max_tokens=200 out=$$out; status=$$?; rm -rf $$out; exit $$status
 
 golden: $(VENV)/.dev ## write the golden files anew from the plain-Python reference
 	$(RUN) -m tests.golden
