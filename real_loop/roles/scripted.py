@@ -68,14 +68,14 @@ class Script:
 
     async def route(self, at: At, task: Task, shelf: Sequence[Skill]) -> Choice:
         """Route as the simulator does."""
-        self.world.shelf = [_known(skill) for skill in shelf]
+        self.world.shelf = [known(skill) for skill in shelf]
         skill = self.world.route(self.task(at), *self.words(at, rng.ROUTE, rng.EVAL_ROUTE))  # type: ignore[arg-type]
         return Choice(skill.born if skill else None)
 
     async def solve(self, at: At, task: Task, skill: Skill | None) -> Attempt:
         """Pass with the probability that the world gives this task with this skill."""
         word = self.words(at, rng.OUTCOME, rng.EVAL_OUTCOME)[0]
-        least = self.world.pass_threshold(self.task(at), _known(skill) if skill else None)  # type: ignore[arg-type]
+        least = self.world.pass_threshold(self.task(at), known(skill) if skill else None)  # type: ignore[arg-type]
         return Attempt(PASSES if word < least else FAILS)
 
     async def grade(self, at: At, task: Task, answer: str) -> Grade:
@@ -104,7 +104,7 @@ def _task(name: str) -> Task:
     return Task(name, f"scripted task {name}", "f", "", "", (), ())
 
 
-def _known(skill: Skill) -> Known:
+def known(skill: Skill) -> Known:
     """Return what the simulator knows of a skill, read from its text."""
     row = re.match(r"row (\d+)", skill.insight)
     assert row is not None, skill
