@@ -8,6 +8,7 @@ as they go, also while a run writes them. Numbers in the simulator's units are i
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -378,9 +379,10 @@ def known_patterns(identity: Row) -> tuple[str, ...]:
 
 @contextmanager
 def snapshot(reader: Reader) -> Iterator[None]:
-    """Read a log as it is at one moment, whatever is written meanwhile."""
-    import sqlite3
-
+    """Read a log as it is at one moment, whatever is written meanwhile. May be within another one."""
+    if reader.db.in_transaction:
+        yield
+        return
     try:
         reader.db.execute("BEGIN")
         try:

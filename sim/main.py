@@ -257,7 +257,7 @@ def _provenance(settings: Settings, command: str, seconds: float, fresh: int, wh
 
     return {
         "package": f"halfblind {__version__}",
-        "commit": _commit(),
+        "commit": commit(),
         "command": command,
         "config": settings.resolved,
         "seed": settings.sweep.seed,
@@ -270,7 +270,7 @@ def _provenance(settings: Settings, command: str, seconds: float, fresh: int, wh
     }
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the commit of the checkout this package runs from, or nothing when it runs from elsewhere."""
     here = Path(__file__).resolve().parent
     try:

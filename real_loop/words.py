@@ -1,0 +1,126 @@
+"""What is said of a run on the terminal and under figures: its settings in short, a table by round, totals."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from real_loop.history import History, Round
+from real_loop.measures import Spending, Troubles
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDE: Final = 160  # columns of what is not a terminal
+COLUMNS: Final = ("round", "eval", "active", "retired", "evicted", "written", "seen failing", "routed", "calls", "tokens", "USD")
+
+
+def reward(identity: Mapping[str, Any]) -> str:
+    """Return the reward channel in words."""
+    r = identity["reward"]
+    if r["kind"] == "judge":
+        return f"{r['prompt']} judge"
+    if not r["rho_fp"] and not r["rho_pf"]:
+        return "perfect grader"
+    rates = f"rho_fp = {r['rho_fp']:g}, rho_pf = {r['rho_pf']:g}"
+    return rates + (f", spread {r['spread']:g} over {r['unit']}s" if r["spread"] else "")
+
+
+def settings(identity: Mapping[str, Any]) -> list[str]:
+    """Return the main settings of a run, a phrase each."""
+    p, tasks = identity["policy"], identity["tasks"]
+    models = sorted({role["model"] for role in identity["roles"].values() if isinstance(role, dict) and role["model"]})
+    words = [
+        ", ".join([identity["model"] or "no model of all", *models]),
+        f"{identity['subset']['name']}: {len(tasks['train'])} train and {len(tasks['eval'])} eval tasks",
+        reward(identity),
+        f"tau = {p['tau']:g}, n_min = {p['n_min']}, cap = {p['cap']}, {p['rounds']} rounds",
+    ]
+    if p["rollback"]["on"]:
+        words.append(f"rollback at {p['rollback']['margin']:g} below the best, {p['rollback']['patience']} in a row")
+    if identity["roles"]["mode"] != "adjudicate":
+        words.append(f"mode {identity['roles']['mode']}")
+    return [*words, f"seed {identity['seed']}, run {identity['run']}"]
+
+
+def number(value: float) -> str:
+    """Return a count in few letters: 950, 12.3k, 4.1M."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= 10 * size or (letter == "M" and abs(value) >= size):
+            return f"{value / size:.1f}{letter}"
+    return f"{value:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as 0:07:30."""
+    whole = max(0, round(seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def rate(passes: int, of: int) -> str:
+    """Return a pass rate with its binomial standard error."""
+    if not of:
+        return "-"
+    p = passes / of
+    return f"{p:.3f} ± {(p * (1 - p) / of) ** 0.5:.3f}"
+
+
+def cells(now: Round, spent: Spending) -> list[str]:
+    """Return what COLUMNS say of a round."""
+    routed = f"{now.routed / now.trials:.0%}" if now.trials else "-"
+    seen = f"{now.observed_failures}/{now.trials}" if now.trials else "-"
+    counts = [str(n) for n in (now.active, now.retired, now.evicted, now.synthesised)]
+    marks = ("" if now.ended else "+") + ("*" if now.rolled_back else "")
+    return [
+        f"{now.round}{marks}", rate(now.passes, now.attempted), *counts, seen, routed,
+        number(spent.calls), number(spent.tokens), spent.price,
+    ]  # fmt: skip
+
+
+def by_round(history: History, spent: Mapping[int, Spending], last: int | None = None) -> Table:
+    """Return a table of the rounds, or of the last so many."""
+    rows = [cells(now, spent.get(now.round, Spending())) for now in history.rounds]
+    return table(COLUMNS, rows if last is None else rows[-last:])
+
+
+def legend(rounds: Sequence[Round]) -> str:
+    """Return what the marks of the table by round mean, as far as there are any."""
+    words = ["eval: true pass rate of one attempt per task ± standard error; seen failing: train trials observed as failures"]
+    words += ["+ not over"] if any(not now.ended for now in rounds) else []
+    words += ["* rolled back"] if any(now.rolled_back for now in rounds) else []
+    return "; ".join(words)
+
+
+def totals(history: History, spent: Mapping[int, Spending], troubles: Troubles, wall: float) -> str:
+    """Return a line of what the run took and what went wrong."""
+    total = sum(spent.values(), Spending())
+    over = f"{history.ended} of {history.policy.rounds} rounds"
+    took = f"{total.calls:,} calls, {total.tokens:,} tokens, {total.price} USD" if total.calls else "no model asked"
+    return f"{over}; {took}, {duration(wall)} of wall time; {troubles}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = (), title: str | None = None) -> Table:
+    """Return a table without lines; numbers to the right. Texts are shown as they are, brackets and all."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title=title, title_justify="left")
+    for name in columns:
+        out.add_column(name, justify="left" if name in left else "right", overflow="fold" if name in left else "ellipsis")
+    for row in rows:
+        out.add_row(*(Text(shown(cell)) for cell in row))
+    return out
+
+
+def console() -> Console:
+    """Return a console on standard output, wide where that is no terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
+
+
+def shown(text: str) -> str:
+    """Return a text without what would move a terminal's cursor or change its colours: models write what they like."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
