@@ -162,15 +162,19 @@ class Log:
 
     def wall_seconds(self) -> float:
         """Return how long all parts took, each up to its last row."""
-        last = " UNION ALL ".join(f"SELECT part, at FROM {t}" for t in TABLES if t not in ("parts", "meta"))
-        lasting = f"SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part"
-        query = f"SELECT coalesce(sum(t), 0) FROM ({lasting})"
-        return float(self.one(query)[0])
+        return wall_seconds(self.db)
 
     def spent(self) -> tuple[int, int, float]:
         """Return calls, tokens and cost (USD) so far."""
         row = self.one("SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost), 0) FROM calls")
         return int(row[0]), int(row[1]), float(row[2])
+
+
+def wall_seconds(db: sqlite3.Connection) -> float:
+    """Return how long all parts of a log took, each up to its last row."""
+    last = " UNION ALL ".join(f"SELECT part, at FROM {t}" for t in TABLES if t not in ("parts", "meta"))
+    took = f"SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part"
+    return float(db.execute(f"SELECT coalesce(sum(t), 0) FROM ({took})").fetchone()[0])
 
 
 # ---------------------------------------------------------------- reading

@@ -79,10 +79,9 @@ def cells(now: Round, spent: Spending) -> list[str]:
     ]  # fmt: skip
 
 
-def by_round(history: History, spent: Mapping[int, Spending], last: int | None = None) -> Table:
-    """Return a table of the rounds, or of the last so many."""
-    rows = [cells(now, spent.get(now.round, Spending())) for now in history.rounds]
-    return table(COLUMNS, rows if last is None else rows[-last:])
+def by_round(rounds: Sequence[Round], spent: Mapping[int, Spending]) -> Table:
+    """Return a table of rounds."""
+    return table(COLUMNS, [cells(now, spent.get(now.round, Spending())) for now in rounds])
 
 
 def legend(rounds: Sequence[Round]) -> str:
