@@ -15,7 +15,7 @@ import numpy as np
 
 from real_loop.history import History, Round, snapshot
 from real_loop.library import RETIRED, Skill
-from real_loop.log import Reader
+from real_loop.log import Log, Reader
 from real_loop.roles import TRAIN
 from sim.lives import ON_SHELF, Life
 from sim.model import World, from_mapping
@@ -177,7 +177,7 @@ class Spending:
         return f"{self.cost:.4g}" + ("+?" if self.unpriced else "")
 
 
-def spending(reader: Reader) -> dict[int, Spending]:
+def spending(reader: Reader | Log) -> dict[int, Spending]:
     """Return what was spent in each round."""
     query = """SELECT round, count(*), sum(input_tokens + output_tokens), coalesce(sum(cost), 0), sum(cost IS NULL), sum(seconds)
         FROM calls GROUP BY round"""

@@ -131,6 +131,7 @@ async def scripted(plan: Plan, path: Path | str, watch: Watch) -> Log:
     log = Log(path, told(settings, None, tasks, "", plan))
     calls = Calls(log, {}, Budget(), settings.seed, settings.run, False)
     observer = Flips(settings.reward, settings.seed, settings.run, cast.topics)
+    watch.attach(calls)
     await Loop(library_of(settings, cast), cast, observer, log, calls, watch, inject=settings.roles.mode != "withheld").play()
     return log
 
