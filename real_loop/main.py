@@ -109,14 +109,15 @@ def play(plan: Plan, command: str, export: bool = False) -> int:
             except RunError as error:
                 ended = error
     except KeyboardInterrupt:
+        ending.say(path, plan.out, export=False, draw=False)
         print(f"stopped; everything so far is in the log. Continue with: {command}", file=sys.stderr)
         return 130
     finally:
         release()
-    ending.say(path, plan.out, export)
+    status = ending.say(path, plan.out, export)
     if ended is not None:
         raise ended
-    return 0
+    return status
 
 
 def _played(plan: Plan, path: Path, view: object) -> Log:

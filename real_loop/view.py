@@ -179,7 +179,7 @@ class View:
             parts.append(table(COLUMNS, self.rows[-room:]))
         if self.phase:
             line = Table.grid(padding=(0, 1))
-            what = Text(f"round {self.now} of {self.rounds}: {DOING.get(self.phase, self.phase)}")
+            what = Text(f"round {self.now} (of {self.rounds}): {DOING.get(self.phase, self.phase)}")
             line.add_row(what, ProgressBar(total=max(self.total, 1), completed=self.done, width=24), Text(f"{self.done}/{self.total}"))
             parts.append(line)
         parts.append(Text(self._totals(), no_wrap=True, overflow="ellipsis"))

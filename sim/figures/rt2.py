@@ -11,10 +11,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import CenteredNorm
+from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -31,6 +32,7 @@ VARIABLES: Final = ("eval_by_round", "eval_by_round_sd", "floor_eval", *(f"{name
 RUN: Final = 0  # the run whose skills are drawn
 ROOM: Final = 70  # lives whose trials can all be told
 LIVES_HEIGHT: Final = 300.0  # points that are left for the bars of all lives
+NONE: Final = "#a6a6a6"  # of a bar without a number
 END: Final = {RETIRED: "x", EVICTED: "|", DROPPED: 4}  # markers
 
 
@@ -107,25 +109,43 @@ def _trajectory(ax: Axes, data: xarray.Dataset, run: Replay) -> None:
 
 
 def _lives(figure: Figure, ax: Axes, found: list[Life], rounds: int) -> None:
-    """Draw a bar for each stretch of each life, and how it ended."""
+    """Draw the lives, coloured by the effects of the skills."""
     ax.set_title("the skills of this run: when each was on the shelf", loc="left")
-    ax.set_ylabel("skill, in order of birth")
     effects = np.array([life.effect for life in found])
     scale = CenteredNorm(0.0, float(np.quantile(np.abs(effects), 0.98)) if len(found) else 1.0)
+    colours = [life.effect for life in found for _ in life.stretches]
+    bars(figure, ax, found, rounds, colours, scale, "on-topic effect (logit): red hurts, blue helps")
+
+
+def bars(figure: Figure, ax: Axes, found: list[Life], rounds: int, colours: list[float], scale: Normalize, label: str) -> None:
+    """Draw a bar for each stretch of each life, and how it ended.
+
+    Parameters
+    ----------
+    found
+        In order of birth.
+    rounds
+        Where the bars of skills end that are on the shelf.
+    colours
+        A number for each stretch of each life, in order; grey where it is none.
+    scale, label
+        Of these numbers.
+    """
+    ax.set_ylabel("skill, in order of birth")
     ax.set_facecolor("#f4f4f4")
     width = min(7.0, 0.85 * LIVES_HEIGHT / max(len(found), 1))
-    bars = [(life, s, rounds - 0.5 if s.left is None else float(s.left)) for life in found for s in life.stretches]
-    lines = LineCollection([[(s.came, life.number), (end, life.number)] for life, s, end in bars], linewidths=width, capstyle="butt")
-    lines.set_cmap(style.DIVERGING)
+    drawn = [(life, s, rounds - 0.5 if s.left is None else float(s.left)) for life in found for s in life.stretches]
+    lines = LineCollection([[(s.came, life.number), (end, life.number)] for life, s, end in drawn], linewidths=width, capstyle="butt")
+    lines.set_cmap(colormaps[style.DIVERGING].with_extremes(bad=NONE))
     lines.set_norm(scale)
-    lines.set_array(np.array([life.effect for life, _, _ in bars]))
+    lines.set_array(np.array(colours))
     ax.add_collection(lines)
     for how, marker in END.items():
-        ends = [(end, life.number) for life, s, end in bars if s.how == how]
+        ends = [(end, life.number) for life, s, end in drawn if s.how == how]
         size = {RETIRED: max(3.5, 0.8 * width), EVICTED: max(3.0, 1.1 * width), DROPPED: max(1.5, 0.6 * width)}[how]
         look: dict[str, Any] = {"markeredgewidth": 1.2 if how == RETIRED else 0.8, "color": style.GREY if how == DROPPED else style.INK}
         ax.plot(*(np.array(ends).T if ends else ([], [])), linestyle="none", marker=marker, markersize=size, zorder=4, **look)
-    for life, s, end in bars:
+    for life, s, end in drawn:
         final = s is life.stretches[-1]
         if s.how == RETIRED or (final and len(found) <= ROOM):
             place: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "ha": "left"}
@@ -134,12 +154,12 @@ def _lives(figure: Figure, ax: Axes, found: list[Life], rounds: int) -> None:
     bar = figure.colorbar(ScalarMappable(scale, style.DIVERGING), ax=ax, aspect=30, pad=0.015, extend="both")
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=7.5, length=2)
-    bar.set_label("on-topic effect (logit): red hurts, blue helps", fontsize=8)
+    bar.set_label(label, fontsize=8)
     marks = [
         Line2D([], [], linestyle="none", marker="x", markersize=5, color=style.INK, label="retired, with its trials"),
         Line2D([], [], linestyle="none", marker="|", markersize=7, color=style.INK, label="evicted"),
     ]
-    if any(s.how == DROPPED for _, s, _ in bars):
+    if any(s.how == DROPPED for _, s, _ in drawn):
         marks.append(Line2D([], [], linestyle="none", marker=4, markersize=4, color=style.GREY, label="removed by a rollback"))
     ax.legend(handles=marks, loc="upper left", fontsize=7.5, borderaxespad=0.4, labelspacing=0.25)
 
