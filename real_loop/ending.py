@@ -40,8 +40,6 @@ def say(path: Path, out: Path, export: bool, draw: bool = True) -> int:
     try:
         with snapshot(reader):
             history = History(reader)
-            if not history.rounds:
-                return 0
             _table(reader, history)
     finally:
         reader.close()
@@ -56,6 +54,9 @@ def say(path: Path, out: Path, export: bool, draw: bool = True) -> int:
 
 def _table(reader: Reader, history: History) -> None:
     out, spent, rounds = console(), spending(reader), history.rounds
+    if not rounds:
+        out.print(totals(history, spent, troubles(reader), wall_seconds(reader.db)))
+        return
     shown = rounds if len(rounds) <= FIRST + LAST + 1 else [*rounds[:FIRST], *rounds[-LAST:]]
     out.print(by_round(shown, spent))
     if len(shown) < len(rounds):

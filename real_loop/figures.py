@@ -57,7 +57,7 @@ def trajectory(history: History) -> Figure:
     x = data["round"]
     flips = data["hidden_failures"].sum() + data["phantom_failures"].sum()
     caption = "Eval: the share of eval tasks that truly passed in one attempt each, ± one binomial standard error. "
-    caption += "The window is that of the first and tail means. No skill is written in the last round."
+    caption += "No skill is written in the last round."
     caption += f" {int(flips)} of {int(data['trials'].sum())} train labels were flipped." if flips else ""
     title, subtitle = _title(history, "the life of its library, round by round")
     figure, panels = style.page(3, 1, 1.9, title, subtitle, caption, xlabel="round", ratios=(1.25, 1.0, 1.0))
@@ -69,7 +69,7 @@ def trajectory(history: History) -> Figure:
         first.plot(back, data["eval"][back], "o", markersize=9, markerfacecolor="none", markeredgecolor=RED, label="rolled back")
     first.set_ylabel("eval (pass rate)")
     first.set_ylim(bottom=max(0.0, first.get_ylim()[0]))
-    second.plot(x, data["active"], "o-", color=GREEN, markersize=3.5, linewidth=1.8, label="on the shelf")
+    second.plot(x, data["active"], "o-", color=GREEN, markersize=3.5, linewidth=1.8, label="on the shelf", zorder=3)
     looks = (("synthesised", "written", BLUE, -0.25), ("retired", "retired", RED, 0.0), ("evicted", "evicted", ORANGE, 0.25))
     for name, label, colour, shift in looks:
         second.bar(x + shift, data[name], 0.23, color=colour, label=label, zorder=2)
@@ -92,9 +92,9 @@ def trajectory(history: History) -> Figure:
         if ax is not first:
             ax.set_ylim(0, 1.08 * max(ax.get_ylim()[1], 1))
             ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        ax.legend(
-            loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=5, fontsize=8, borderaxespad=0.1, columnspacing=1.4, handlelength=1.8
-        )
+        labelled = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=lambda item: item[1] != "eval")
+        look: dict[str, Any] = {"fontsize": 8, "borderaxespad": 0.1, "columnspacing": 1.4, "handlelength": 1.8}
+        ax.legend(*zip(*labelled, strict=True), loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=5, **look)
     third.xaxis.set_major_locator(MaxNLocator(12, integer=True, min_n_ticks=1))
     third.set_xlim(-0.6, max(x[-1], 1) + 0.6)
     return figure
@@ -103,7 +103,7 @@ def trajectory(history: History) -> Figure:
 def _windows(ax: Axes, history: History, data: dict[str, np.ndarray]) -> None:
     """Draw the mean over the first and the last rounds, as far as they were played."""
     window, rounds = history.policy.window, history.policy.rounds
-    label = "first and tail mean"
+    label = f"mean of the first and the last {window} rounds"
     for begin in (0, rounds - window):
         at = slice(begin, begin + window)
         if window > 1 and len(data["round"]) >= begin + window and (n := data["attempted"][at].sum()):
@@ -122,14 +122,15 @@ def of_skills(history: History) -> Figure:
 
     found, tau = lives(history), history.policy.tau
     title, subtitle = _title(history, "the life of each of its skills")
-    caption = "Colour: the mean signed outcome that the curator decides by, as observed when a bar ends; the rule retires a skill at "
-    caption += f"-tau = {-tau:g} or less, once it has {history.policy.n_min} trials. Numbers: trials. Grey: none yet."
-    height = min(7.0, 1.6 + 0.14 * len(found))
+    caption = "Colour: the mean signed outcome that the curator decides by, as observed when a bar ends, red at "
+    caption += f"{-tau:g} (-tau) and below: there a skill of {history.policy.n_min} trials is retired. Numbers: trials. Grey: no trial."
+    height = min(7.0, 2.0 + 0.14 * len(found))
     figure, panels = style.page(1, 1, height, title, subtitle, caption, xlabel="round")
     ax = panels[0, 0]
     colours = [s.net / s.n if s.n else np.nan for life in found for s in life.stretches]
+    label = "mean signed outcome"
     far = max((abs(c + tau) for c in colours if np.isfinite(c)), default=1.0)
-    bars(figure, ax, found, max(history.ended, 1), colours, CenteredNorm(-tau, max(far, 0.1)), "mean signed outcome: red is for retirement")
+    bars(figure, ax, found, max(history.ended, 1), colours, CenteredNorm(-tau, max(far, 0.5)), label, extend="neither")
     ax.set_facecolor("#e9e9e9")
     if len(found) <= NAMED:
         names = [_plain(history.skills[life.number].skill.name) for life in found]

@@ -115,6 +115,7 @@ def opened(path: Path, to: Path, name: str = "copy.sqlite") -> sqlite3.Connectio
     """A copy of a log that can be changed."""
     source = sqlite3.connect(path)
     copy = sqlite3.connect(to / name, isolation_level=None)
+    copy.execute("PRAGMA synchronous=OFF")
     source.backup(copy)
     source.close()
     for (trigger,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():

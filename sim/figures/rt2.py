@@ -117,7 +117,9 @@ def _lives(figure: Figure, ax: Axes, found: list[Life], rounds: int) -> None:
     bars(figure, ax, found, rounds, colours, scale, "on-topic effect (logit): red hurts, blue helps")
 
 
-def bars(figure: Figure, ax: Axes, found: list[Life], rounds: int, colours: list[float], scale: Normalize, label: str) -> None:
+def bars(
+    figure: Figure, ax: Axes, found: list[Life], rounds: int, colours: list[float], scale: Normalize, label: str, extend: str = "both"
+) -> None:
     """Draw a bar for each stretch of each life, and how it ended.
 
     Parameters
@@ -128,8 +130,8 @@ def bars(figure: Figure, ax: Axes, found: list[Life], rounds: int, colours: list
         Where the bars of skills end that are on the shelf.
     colours
         A number for each stretch of each life, in order; grey where it is none.
-    scale, label
-        Of these numbers.
+    scale, label, extend
+        Of these numbers; on which sides some may lie beyond the scale.
     """
     ax.set_ylabel("skill, in order of birth")
     ax.set_facecolor("#f4f4f4")
@@ -151,7 +153,7 @@ def bars(figure: Figure, ax: Axes, found: list[Life], rounds: int, colours: list
             place: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "ha": "left"}
             ax.annotate(f"{s.n}", (end, life.number), fontsize=5.5, color=style.INK, zorder=5, annotation_clip=False, **place)
     ax.set_ylim(-1.5, max(len(found), 1) + 0.5)
-    bar = figure.colorbar(ScalarMappable(scale, style.DIVERGING), ax=ax, aspect=30, pad=0.015, extend="both")
+    bar = figure.colorbar(ScalarMappable(scale, style.DIVERGING), ax=ax, aspect=30, pad=0.015, extend=extend)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=7.5, length=2)
     bar.set_label(label, fontsize=8)
