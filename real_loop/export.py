@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,7 @@ LOG is the folder of a run, or the log in it; out is FOLDER/export by default, a
   run.zarr      the run's numbers by the simulator's names: xarray.open_zarr("run.zarr", consolidated=False)
 """
 NAME: Final = "run.zarr"
+SEAM: Final = "\n\0\n"  # between texts; no key reaches over it
 ORDER: Final = {
     "parts": "part", "meta": "key", "calls": "round, phase, role, subject, attempt", "skills": "number",
     "capsules": "round, phase DESC, position", "verdicts": "round, (SELECT position FROM capsules WHERE id = capsule)",
@@ -66,20 +67,38 @@ def clean(value: Any) -> Any:
     """Return a value without keys of services in any text of it."""
     from real_loop.models.errors import redact
 
+    texts = list(_texts(value))
+    done = redact(SEAM.join(texts)).split(SEAM)  # at once: to look for keys takes long to begin
+    if len(done) != len(texts):
+        done = [redact(text) for text in texts]
+    return _with(value, iter(done))
+
+
+def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        return redact(value)
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _with(value: Any, texts: Iterator[str]) -> Any:
+    if isinstance(value, str):
+        return next(texts)
     if isinstance(value, dict):
-        return {redact(str(key)): clean(item) for key, item in value.items()}
-    return [clean(item) for item in value] if isinstance(value, list) else value
+        return {next(texts): _with(item, texts) for item in value.values()}
+    return [_with(item, texts) for item in value] if isinstance(value, list) else value
 
 
 def rows(reader: Reader, table: str) -> list[dict[str, Any]]:
     """Return a table's rows in the order of the run, JSON in them read, and without keys of services."""
     parsed = PARSED.get(table, ())
-    return [
-        {name: clean(json.loads(value) if name in parsed else value) for name, value in row.items()}
-        for row in reader.rows(table, ORDER[table])
-    ]
+    found = [{k: json.loads(v) if k in parsed else v for k, v in row.items()} for row in reader.rows(table, ORDER[table])]
+    return list(clean(found))
 
 
 def dataset(reader: Reader, history: History | None = None) -> xarray.Dataset:
