@@ -112,6 +112,7 @@ def _windows(ax: Axes, history: History, data: dict[str, np.ndarray]) -> None:
                 [begin - 0.3, begin + window - 0.7], [level, level], color=GREEN, linewidth=3, solid_capstyle="butt", alpha=0.8, label=label
             )
             place: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
+            place["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
             ax.annotate(f"{level:.3f}", (begin + window - 0.7, level), fontsize=8, fontweight="bold", color=GREEN, zorder=6, **place)
             label = "_nolegend_"
 

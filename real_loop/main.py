@@ -30,6 +30,7 @@ usage: python -m real_loop [key=value ...] [--config-dir FOLDER]
   python -m real_loop model=openai-api/mine/NAME base_url=http://127.0.0.1:8080/v1
   python -m real_loop.probe subset=mbpp_hard100               choose the tasks: those a model fails at least once in three
   python -m real_loop.show outputs/real_loop/...              skills with their counters and texts, and a skill's history
+  python -m real_loop.export outputs/real_loop/...            JSON lines, and a dataset with the simulator's variables
 
 Everything is in the log before it is used. The same command again continues where it stopped, after any kill, and asks nothing twice.
 
