@@ -135,12 +135,16 @@ class History:
 
     Raises
     ------
+    InputError
+        It is a log of something else: of probes.
     RunError
         The evidence contradicts itself, so that it cannot be played.
     """
 
     def __init__(self, reader: Reader) -> None:
         self.path, self.identity = reader.path, reader.identity
+        if "policy" not in self.identity:
+            raise InputError(str(self.path), "a log of no run", "one of python -m real_loop, with a library in it")
         self.policy = from_mapping(Policy, self.identity["policy"], "policy")
         self.tasks: dict[str, list[str]] = self.identity["tasks"]
         self.library = Library(

@@ -128,11 +128,13 @@ def test_show_a_round(shown: Command, talked: Path) -> None:
         (("LOG", "--all"), "--all: got an unknown option"),
         (("other.sqlite",), "got a file that cannot be read as a log"),
         (("empty.sqlite",), "got a database that is no evidence log"),
+        (("probes.sqlite",), "got a log of no run"),
     ],
 )
 def test_errors_of_show(shown: Command, talked: Path, args: tuple[str, ...], said: str) -> None:
     Path("other.sqlite").write_bytes(b"something else " * 100)
     Path("empty.sqlite").touch()
+    Log("probes.sqlite", {"probe": {"suite": "demo24"}}).close()
     assert said in shown(*(str(talked) if a == "LOG" else a for a in args)).error
 
 
