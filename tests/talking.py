@@ -83,9 +83,9 @@ def play(path: Path | str, watch: Watch, *more: str, stop: Callable[[int], None]
     log = Log(path, told(s, None, tasks, "Write good skills.", plan))
 
     async def played() -> None:
-        calls = Calls(log, {}, Budget(), s.seed, s.run, False)
-        talker = Talker(calls.budget, stop)
-        calls.clients = dict.fromkeys(("router", "solver", "critic", "synthesizer"), talker)
+        budget = Budget()
+        models = dict.fromkeys(("router", "solver", "critic", "synthesizer"), Talker(budget, stop))
+        calls = Calls(log, models, budget, s.seed, s.run, False)
         train, evals = (tuple(Task(name, f"Write {name}.", "f", "", "", (), ()) for name in tasks[part]) for part in ("train", "eval"))
         roles = PromptedRouter(calls, s.roles.router), PromptedSolver(calls, s.roles.solver), Reader()
         cast = Cast(*roles, PromptedCritic(calls, s.roles.critic), PromptedSynthesizer(calls, s.roles.synthesizer), train, evals)

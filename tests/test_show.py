@@ -345,7 +345,7 @@ def test_the_end_of_what_hardly_began(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert ending.say(tmp_path / "log.sqlite", tmp_path, export=True) == 0  # no log yet
     assert capfd.readouterr().out == ""
 
-    for last, rows in ((7, 0), (14, 1)):  # 14 train trials in a round
+    for last, rows in ((2, 0), (14, 1)):  # four calls at once, 14 train trials in a round
 
         def stop(asked: int, last: int = last) -> None:
             if asked == last:
