@@ -67,6 +67,8 @@ class Log:
         What makes the run what it is (nested plain mapping). A log of another identity is refused.
     about
         What is worth knowing of this part of the run, and may differ from part to part.
+    paid
+        Whether rows are worth waiting for the disk. Else a kill still loses nothing, but a power cut may lose the last rows.
 
     Raises
     ------
@@ -74,12 +76,12 @@ class Log:
         The file is no log, or one of another configuration or version.
     """
 
-    def __init__(self, path: Path | str, identity: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, path: Path | str, identity: Mapping[str, Any], about: Mapping[str, Any] | None = None, paid: bool = True) -> None:
         self.path = path
         self.db = _connected(path)
         try:
             self.db.execute("PRAGMA journal_mode=WAL")
-            self.db.execute("PRAGMA synchronous=FULL")
+            self.db.execute(f"PRAGMA synchronous={'FULL' if paid else 'NORMAL'}")
             tables = {row["name"] for row in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not tables:
                 self._create(identity)

@@ -128,7 +128,7 @@ async def scripted(plan: Plan, path: Path | str, watch: Watch) -> Log:
     settings = plan.settings
     cast = Script(plan.cell, settings.seed, settings.run).cast()
     tasks = {"train": [t.id for t in cast.train], "eval": [t.id for t in cast.eval]}
-    log = Log(path, told(settings, None, tasks, "", plan))
+    log = Log(path, told(settings, None, tasks, "", plan), paid=False)
     calls = Calls(log, {}, Budget(), settings.seed, settings.run, False)
     observer = Flips(settings.reward, settings.seed, settings.run, cast.topics)
     watch.attach(calls)

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from real_loop import history, measures
@@ -26,7 +27,9 @@ from real_loop.suites import Task
 from sim.config import CONF
 from sim.errors import RunError
 from sim.lives import lives
+from sim.main import main as simulate
 from sim.reference import Run
+from sim.store import open_result
 from sim.sums import scale
 from sim.tables import derive
 from sim.variables import SERIES, VARIABLES
@@ -221,3 +224,34 @@ def test_read_while_written(played: Played, tmp_path: Path) -> None:
         assert reader.one("SELECT count(*) FROM faults")[0] == before
     assert measures.troubles(reader).faults == {"timeout": 1}
     log.close()
+
+
+@pytest.mark.slow
+def test_two_hundred_runs_agree_with_the_simulator(tmp_path: Path) -> None:
+    """Every variable both know, over 200 scripted runs and 40,000 other simulated ones: within 4 standard errors.
+
+    The 19 comparisons of the right cell raise a false alarm with probability 1.2e-3. A simulator with another q has to be told apart.
+    """
+    world = ["policy.rollback.on=true", "policy.rollback.patience=2", "policy.rollback.margin=0.05", "policy.cap=4"]
+    measured: dict[str, list[float]] = {}
+    for number in range(200):
+        plan = load(["model=scripted/report_band_58", "reward=bias", "q=0.3", *world, f"run={number}", "seed=5"])
+        path = tmp_path / f"{number}.sqlite"
+        asyncio.run(scripted(plan, path, Unseen())).close()
+        for name, value in measures.metrics(Reader(path)).items():
+            measured.setdefault(name, []).append(value)
+    names = set(measured) & set(VARIABLES) - {"retire_trials"}  # a mean over skills, not over runs
+    assert len(names) == 18
+    farthest = {}
+    for q in (0.3, 0.5):
+        args = ["world=report_band_58", "channel=bias", f"channel.rho_fp={q}", "policy.sampled_eval=true", *world]
+        assert simulate([*args, "runs=40000", "seed=77", f"out={tmp_path / str(q)}", "figures=[]"]) == 0
+        data = open_result(tmp_path / str(q))
+        z = {}
+        for name in names:
+            values = np.array(measured[name])
+            error = np.hypot(values.std(ddof=1) / len(values) ** 0.5, float(data[f"{name}_se"]))
+            z[name] = abs(values.mean() - float(data[name])) / error if error else float(values.mean() != float(data[name])) * 99
+        farthest[q] = max(z.values())
+        assert q != 0.3 or farthest[q] < 4, z
+    assert farthest[0.5] > 8
