@@ -16,7 +16,6 @@ from sim.report import guarded
 
 if TYPE_CHECKING:
     from real_loop.config import Plan
-    from real_loop.log import Log
 
 HELP = """\
 Run a skill library with real LLM roles and real unit tests, under a fallible reward; the controller is the simulator's.
@@ -95,20 +94,23 @@ def _main(args: list[str]) -> int:
 
 def play(plan: Plan, command: str, export: bool = False) -> int:
     """Play a run or what is left of it; say how it went."""
-    from real_loop import ending
+    from real_loop import ending, run
+    from real_loop.tasks import chosen
     from real_loop.view import View
     from sim.places import Folder
 
     path = plan.out / "log.sqlite"
+    tasks = chosen(plan.settings) if plan.cell is None else None
     release = Folder(plan.out).hold()
     ended: RunError | None = None
     try:
         with View(plan.settings.policy.rounds, plan.out.name) as view:
-            try:
-                log = _played(plan, path, view)
-                log.close()
-            except RunError as error:
-                ended = error
+            if tasks is None:
+                asyncio.run(run.scripted(plan, path, view))
+            else:
+                asyncio.run(run.prompted(plan, path, view, tasks, view.note))
+    except RunError as error:
+        ended = error
     except KeyboardInterrupt:
         ending.say(path, plan.out, export=False, draw=False)
         print(f"stopped; everything so far is in the log. Continue with: {command}", file=sys.stderr)
@@ -119,15 +121,3 @@ def play(plan: Plan, command: str, export: bool = False) -> int:
     if ended is not None:
         raise ended
     return status
-
-
-def _played(plan: Plan, path: Path, view: object) -> Log:
-    from real_loop import run
-    from real_loop.view import View
-
-    assert isinstance(view, View)
-    if plan.cell is not None:
-        return asyncio.run(run.scripted(plan, path, view))
-    from real_loop.tasks import chosen
-
-    return asyncio.run(run.prompted(plan, path, view, chosen(plan.settings), view.note))

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -23,6 +23,7 @@ from real_loop.roles.prompted import Judge, PromptedCritic, PromptedRouter, Prom
 from real_loop.roles.scripted import Script
 from real_loop.settings import ROLES, Settings
 from real_loop.suites import Grade, Suite, Task
+from real_loop.tasks import Chosen
 from sim.errors import InputError
 from sim.model import to_mapping
 
@@ -122,24 +123,21 @@ def library_of(settings: Settings, cast: Cast) -> Library:
     return Library(settings.policy, settings.writing, len(cast.train), len(cast.eval), settings.seed, settings.run, cast.known)
 
 
-async def scripted(plan: Plan, path: Path | str, watch: Watch) -> Log:
-    """Play a run of scripted roles; return its log, open."""
+async def scripted(plan: Plan, path: Path | str, watch: Watch) -> None:
+    """Play a run of scripted roles into the log at ``path``."""
     assert plan.cell is not None
     settings = plan.settings
     cast = Script(plan.cell, settings.seed, settings.run).cast()
     tasks = {"train": [t.id for t in cast.train], "eval": [t.id for t in cast.eval]}
-    log = Log(path, told(settings, None, tasks, "", plan), paid=False)
-    calls = Calls(log, {}, Budget(), settings.seed, settings.run, False)
     observer = Flips(settings.reward, settings.seed, settings.run, cast.topics)
-    watch.attach(calls)
-    await Loop(library_of(settings, cast), cast, observer, log, calls, watch, inject=settings.roles.mode != "withheld").play()
-    return log
+    with closing(Log(path, told(settings, None, tasks, "", plan), paid=False)) as log:
+        calls = Calls(log, {}, Budget(), settings.seed, settings.run, False)
+        watch.attach(calls)
+        await Loop(library_of(settings, cast), cast, observer, log, calls, watch, inject=settings.roles.mode != "withheld").play()
 
 
-async def prompted(
-    plan: Plan, path: Path | str, watch: Watch, chosen: tuple[Suite, tuple[Task, ...], tuple[Task, ...]], note: Callable[[str], None]
-) -> Log:
-    """Play a run of real models; return its log, open.
+async def prompted(plan: Plan, path: Path | str, watch: Watch, chosen: Chosen, note: Callable[[str], None]) -> None:
+    """Play a run of real models into the log at ``path``.
 
     Raises
     ------
@@ -147,31 +145,28 @@ async def prompted(
         The run ended before its time; all that was done is in the log.
     """
     settings, (suite, train, evals) = plan.settings, chosen
-    prior = prior_text(settings.writing.prior)
+    roles, prior = settings.roles, prior_text(settings.writing.prior)
     tasks = {"train": [t.id for t in train], "eval": [t.id for t in evals]}
-    log = Log(path, told(settings, suite, tasks, prior, plan), {"sandbox": settings.sandbox})
-    budget = LoggedBudget(log, settings)
-    async with clients(settings, budget, note) as models:
-        calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
-        roles = settings.roles
-        router = TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router)
-        cast = Cast(
-            router,
-            PromptedSolver(calls, roles.solver),
-            Graded(suite),
-            PromptedCritic(calls, roles.critic),
-            PromptedSynthesizer(calls, roles.synthesizer),
-            train,
-            evals,
-        )
-        observer: Observer = Flips(settings.reward, settings.seed, settings.run)
-        if settings.reward.kind == "judge":
-            observer = Judged(Judge(calls, replace(roles.judge, temperature=0.0), settings.reward.prompt))
-        withheld = roles.mode == "withheld"
-        loop = Loop(library_of(settings, cast), cast, observer, log, calls, watch, prior, settings.writing.rewrite_every, not withheld)
-        watch.attach(calls)
-        await until_stopped(loop.play(), calls, local=all(c.name.startswith("local/") for c in models.values()))
-    return log
+    with closing(Log(path, told(settings, suite, tasks, prior, plan), {"sandbox": settings.sandbox})) as log:
+        budget = LoggedBudget(log, settings)
+        async with clients(settings, budget, note) as models:
+            calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
+            cast = Cast(
+                TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router),
+                PromptedSolver(calls, roles.solver),
+                Graded(suite),
+                PromptedCritic(calls, roles.critic),
+                PromptedSynthesizer(calls, roles.synthesizer),
+                train,
+                evals,
+            )
+            observer: Observer = Flips(settings.reward, settings.seed, settings.run)
+            if settings.reward.kind == "judge":
+                observer = Judged(Judge(calls, replace(roles.judge, temperature=0.0), settings.reward.prompt))
+            library, inject = library_of(settings, cast), roles.mode != "withheld"
+            loop = Loop(library, cast, observer, log, calls, watch, prior, settings.writing.rewrite_every, inject)
+            watch.attach(calls)
+            await until_stopped(loop.play(), calls, local=all(c.name.startswith("local/") for c in models.values()))
 
 
 async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, local: bool) -> T:

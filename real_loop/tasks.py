@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from real_loop import sandbox, suites
 from real_loop.settings import Settings
 from real_loop.suites import Suite, Task, split
 from sim.errors import InputError
 
+Chosen: TypeAlias = tuple[Suite, tuple[Task, ...], tuple[Task, ...]]
 SHIPPED: Final = Path(__file__).resolve().parent / "conf" / "splits"
 OWN: Final = Path("outputs") / "splits"
 
@@ -25,7 +27,7 @@ def split_name(subset: str, model: str) -> str:
     return f"{subset}-{re.sub(r'[^A-Za-z0-9.-]+', '_', model.removeprefix('local/'))}.json"
 
 
-def chosen(settings: Settings) -> tuple[Suite, tuple[Task, ...], tuple[Task, ...]]:
+def chosen(settings: Settings) -> Chosen:
     """Return the suite, the train tasks and the eval tasks.
 
     Raises
@@ -34,7 +36,10 @@ def chosen(settings: Settings) -> tuple[Suite, tuple[Task, ...], tuple[Task, ...
         There is no sandbox, no data, no split for this model, or it does not fit.
     """
     subset, model = settings.subset, solver_model(settings)
-    suite = suites.load(subset.suite, sandbox.find(settings.sandbox))
+    box = sandbox.find(settings.sandbox)
+    if box.unprotected:
+        print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
+    suite = suites.load(subset.suite, box)
     if subset.ids is not None:
         named = split.from_ids(Path(subset.ids).expanduser(), suite, subset.n_train, subset.n_eval, subset.split_seed)
         train, evals = named.train, named.eval

@@ -70,10 +70,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     def of(name: str) -> tuple[Plan, Path]:
         if name not in done:
             plan, path = load(RUNS[name], folder), folder / f"{len(done)}.sqlite"
-            log = asyncio.run(scripted(plan, ":memory:", Unseen()))
-            with contextlib.closing(sqlite3.connect(path)) as file:
-                log.db.backup(file)
-            log.close()
+            asyncio.run(scripted(plan, path, Unseen()))
             done[name] = plan, path
         return done[name]
 
@@ -237,7 +234,7 @@ def test_two_hundred_runs_agree_with_the_simulator(tmp_path: Path) -> None:
     for number in range(200):
         plan = load(["model=scripted/report_band_58", "reward=bias", "q=0.3", *world, f"run={number}", "seed=5"])
         path = tmp_path / f"{number}.sqlite"
-        asyncio.run(scripted(plan, path, Unseen())).close()
+        asyncio.run(scripted(plan, path, Unseen()))
         for name, value in measures.metrics(Reader(path)).items():
             measured.setdefault(name, []).append(value)
     names = set(measured) & set(VARIABLES) - {"retire_trials"}  # a mean over skills, not over runs

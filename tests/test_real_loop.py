@@ -65,7 +65,7 @@ def test_scripted_roles_are_the_simulator(args: list[str]) -> None:
     """Same seed, same run: every round of the loop is that of the reference."""
     for number in range(2):
         plan, watching = load([*args, f"run={number}", "seed=5"]), Watching()
-        asyncio.run(run.scripted(plan, ":memory:", watching)).close()
+        asyncio.run(run.scripted(plan, ":memory:", watching))
         assert plan.cell is not None
         played = Replay(derive([plan.cell]), 0, 5, number)
         played.play()
@@ -78,7 +78,7 @@ def test_another_seed_is_another_run() -> None:
     rows = []
     for seed in (1, 2):
         watching = Watching()
-        asyncio.run(run.scripted(load(["model=scripted/report_band_58", f"seed={seed}", "policy.rounds=4"]), ":memory:", watching)).close()
+        asyncio.run(run.scripted(load(["model=scripted/report_band_58", f"seed={seed}", "policy.rounds=4"]), ":memory:", watching))
         rows.append(watching.rows)
     assert rows[0] != rows[1]
 
@@ -103,7 +103,7 @@ MORE = ("subset.n_train=8", "subset.n_eval=4", "sandbox=limits", "model=openai-a
 def play(service: Service, path: Path, *args: str) -> list[dict[str, int]]:
     given = dict(arg.split("=", 1) for arg in (*SMALL, *MORE, f"base_url={service.url}", *args))
     plan, watching = load([f"{key}={value}" for key, value in given.items()]), Watching()
-    asyncio.run(run.prompted(plan, path, watching, chosen(plan.settings), lambda _: None)).close()
+    asyncio.run(run.prompted(plan, path, watching, chosen(plan.settings), lambda _: None))
     return watching.rows
 
 
