@@ -11,6 +11,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,7 +91,7 @@ class Log:
         except sqlite3.DatabaseError as error:
             raise _unreadable(path, error) from error
         _check_version(self.db, path)
-        self._check(identity)
+        _compare(self.db, path, identity)
         self.part = 1 + int(self.one("SELECT count(*) FROM parts")[0])
         self.spent_before = self.wall_seconds()
         self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", (self.part, time.time(), json.dumps(about or {}, sort_keys=True)))
@@ -101,16 +102,6 @@ class Log:
         version = json.dumps(SCHEMA_VERSION)
         meta = f"INSERT INTO meta VALUES ('schema_version', '{version}'), ('identity', {_quoted(json.dumps(identity, sort_keys=True))});"
         self.db.executescript(f"BEGIN IMMEDIATE;{script}{meta}COMMIT;")
-
-    def _check(self, identity: Mapping[str, Any]) -> None:
-        told = json.loads(self.one("SELECT value FROM meta WHERE key = 'identity'")[0])
-        have, want = dict(_leaves(told)), dict(_leaves(json.loads(json.dumps(identity))))
-        for key in [*want, *have]:
-            if have.get(key) != want.get(key):
-                got, expected = (str(side.get(key, "nothing"))[:80] for side in (want, have))
-                raise InputError(
-                    f"{self.path}: {key}", got, f"{expected}, as the log began with", "give the same settings, or another out="
-                )
 
     def close(self) -> None:
         """Close the file."""
@@ -177,6 +168,29 @@ def wall_seconds(db: sqlite3.Connection) -> float:
     last = " UNION ALL ".join(f"SELECT part, at FROM {t}" for t in TABLES if t not in ("parts", "meta"))
     took = f"SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part"
     return float(db.execute(f"SELECT coalesce(sum(t), 0) FROM ({took})").fetchone()[0])
+
+
+def check(path: Path | str, identity: Mapping[str, Any]) -> None:
+    """See that a log, if there is one, is of this run; nothing is written.
+
+    Raises
+    ------
+    InputError
+        It is no log, or of another configuration or version.
+    """
+    if Path(path).is_file() and Path(path).stat().st_size:
+        with closing(Reader(path)) as reader:
+            _compare(reader.db, path, identity)
+
+
+def _compare(db: sqlite3.Connection, path: Path | str, identity: Mapping[str, Any]) -> None:
+    told = json.loads(db.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()[0])
+    have, want = dict(_leaves(told)), dict(_leaves(json.loads(json.dumps(identity))))
+    for key in [*want, *have]:
+        if have.get(key) != want.get(key):
+            got, expected = (str(side.get(key, "nothing"))[:80] for side in (want, have))
+            todo = "give the same settings, or another out="
+            raise InputError(f"{path}: {key}", got, f"{expected}, as the log began with", todo)
 
 
 # ---------------------------------------------------------------- reading

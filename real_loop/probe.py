@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,9 @@ from sim.main import config_dir
 from sim.report import Progress, guarded
 
 if TYPE_CHECKING:
+    from real_loop.roles import At, Grader, Solver
     from real_loop.settings import Settings
-    from real_loop.suites import Suite
+    from real_loop.suites import Suite, Task
 
 HELP = """\
 Attempt each task of a suite a few times with the bare model; keep those that fit the subset's rule, split into train and eval.
@@ -90,7 +92,7 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
         What was attempted is in the log.
     """
     from real_loop.calls import Calls, together
-    from real_loop.log import Log
+    from real_loop.log import Log, check
     from real_loop.roles import At
     from real_loop.roles.prompted import PromptedSolver, digest
     from real_loop.run import Graded, LoggedBudget, clients, until_stopped
@@ -100,40 +102,45 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
         "probe": {"suite": suite.name, "digest": suite.digest, "model": role.model or settings.model, "seed": settings.seed}
     }
     told["probe"] |= {"temperature": role.temperature, "max_tokens": role.max_tokens, "prompts": digest()}
-    log = Log(path, told)
-    budget = LoggedBudget(log, settings)
+    check(path, told)
+    budget, number = LoggedBudget(settings), settings.subset.probes
     note: Callable[[str], None] = progress.note
     async with clients(settings, budget, note, only=("solver",)) as models:
-        calls = Calls(log, models, budget, settings.seed, settings.run, False)
-        solver, grader = PromptedSolver(calls, replace(role, model=None)), Graded(suite)
+        with closing(Log(path, told)) as log:
+            budget.keep(log)
+            calls = Calls(log, models, budget, settings.seed, settings.run, False)
+            solver, grader = PromptedSolver(calls, replace(role, model=None)), Graded(suite)
 
-        async def attempt(probe: int, i: int) -> tuple[str, bool]:
-            task = suite.tasks[i]
-            capsule, at = log.capsule(probe, PROBE, task.id), At(probe, PROBE, i, task.id)
-            fresh = capsule is None
-            if capsule is None:
-                calls.check()
-                answer = await solver.solve(at, task, None)
-                grade = await grader.grade(at, task, answer.answer)
-                capsule = {
-                    "round": probe, "phase": PROBE, "task": task.id, "position": i, "skill": None, "injected": 0, "route_call": None,
-                    "solve_call": answer.call, "prompt": answer.prompt, "answer": answer.answer, "passed": int(grade.passed),
-                    "observed": None, "reason": grade.reason, "trace": grade.trace, "judge_call": None, "tokens": 0, "cost": None,
-                    "seconds": grade.seconds,
-                }  # fmt: skip
-                log.add("capsules", capsule)
-            progress.advance(1, fresh)
-            return task.id, bool(capsule["passed"])
+            async def attempt(probe: int, i: int, task: Task) -> tuple[str, bool]:
+                at = At(probe, PROBE, i, task.id)
+                capsule = log.capsule(probe, PROBE, task.id)
+                fresh = capsule is None
+                if fresh:
+                    calls.check()
+                    capsule = await attempted(at, task, solver, grader)
+                    log.add("capsules", capsule)
+                progress.advance(1, fresh)
+                return task.id, bool(capsule["passed"])
 
-        number = settings.subset.probes
-        progress.start(number * len(suite.tasks), unit="attempts")
-        work = [attempt(probe, i) for probe in range(number) for i in range(len(suite.tasks))]
-        outcomes = await until_stopped(together(calls, work), calls, all(c.name.startswith("local/") for c in models.values()))
-    log.close()
+            progress.start(number * len(suite.tasks), unit="attempts")
+            work = [attempt(probe, i, task) for probe in range(number) for i, task in enumerate(suite.tasks)]
+            local = all(client.name.startswith("local/") for client in models.values())
+            outcomes = await until_stopped(together(calls, work), calls, local)
     passes = dict.fromkeys((task.id for task in suite.tasks), 0)
     for name, passed in outcomes:
         passes[name] += passed
     return passes
+
+
+async def attempted(at: At, task: Task, solver: Solver, grader: Grader) -> dict[str, Any]:
+    """Attempt a task once with the bare model; return the capsule. A prompt that is too long for the model is a failure."""
+    answer = await solver.solve(at, task, None)
+    grade = await grader.grade(at, task, answer.answer)
+    return {
+        "round": at.round, "phase": PROBE, "task": task.id, "position": at.index, "skill": None, "injected": 0, "route_call": None,
+        "solve_call": answer.call, "prompt": answer.prompt, "answer": answer.answer, "passed": int(grade.passed), "observed": None,
+        "reason": grade.reason, "trace": grade.trace, "judge_call": None, "tokens": 0, "cost": None, "seconds": grade.seconds,
+    }  # fmt: skip
 
 
 def _write(path: Path, settings: Settings, suite: Suite, model: str, passes: dict[str, int]) -> None:

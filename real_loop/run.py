@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from real_loop.calls import Calls
 from real_loop.config import Plan, identity
 from real_loop.library import Library
-from real_loop.log import Log
+from real_loop.log import Log, check
 from real_loop.loop import Loop, Watch
 from real_loop.models import Budget, Client, Patience, Spent, open_client
 from real_loop.rewards import Flips, Judged, Observer
@@ -46,16 +46,22 @@ class Graded:
 class LoggedBudget(Budget):
     """A run's budget: what its log says was spent counts, and failed attempts go into the log."""
 
-    def __init__(self, log: Log, settings: Settings) -> None:
-        n, tokens, cost = log.spent()
+    def __init__(self, settings: Settings) -> None:
         b = settings.budget
-        super().__init__(b.calls, b.tokens, b.cost, b.seconds, Spent(calls=n, input_tokens=tokens, cost=cost, seconds=log.spent_before))
+        super().__init__(b.calls, b.tokens, b.cost, b.seconds)
+        self.log: Log | None = None
+
+    def keep(self, log: Log) -> None:
+        """Take up what a log says, and keep failed attempts there from now on."""
+        calls, tokens, cost = log.spent()
+        self.take_up(Spent(calls=calls, input_tokens=tokens, cost=cost, seconds=log.spent_before))
         self.log = log
 
     def fault(self, kind: str, detail: str = "") -> None:
         """Count a failed attempt, and log it."""
         super().fault(kind, detail)
-        self.log.add("faults", {"kind": kind, "text": detail})
+        if self.log is not None:
+            self.log.add("faults", {"kind": kind, "text": detail})
 
 
 def prior_text(name: str) -> str:
@@ -81,28 +87,31 @@ def _clients_needed(settings: Settings) -> list[str]:
     return [role for role in ROLES if role not in left_out and not (role == "router" and settings.roles.mode == "top_hit")]
 
 
+def _spec(settings: Settings, role: str) -> tuple[str, str | None]:
+    """Return the model of a role, and its address if it has one of its own."""
+    own = getattr(settings.roles, role)
+    spec, url = (own.model, own.base_url) if own.model else (settings.model, own.base_url or settings.base_url)
+    if spec is None:
+        raise InputError("model", "null", "local/NAME, scripted/WORLD, or PROVIDER/NAME")
+    if spec.startswith("scripted/"):
+        raise InputError(f"roles.{role}.model", repr(spec), "a model that can be asked", "model=scripted/WORLD is for all roles")
+    return spec, url
+
+
 @asynccontextmanager
 async def clients(
     settings: Settings, budget: Budget, note: Callable[[str], None], only: Sequence[str] | None = None
 ) -> AsyncIterator[dict[str, Client]]:
     """Open the models of all roles that ask one, or only of some, each once; close them at the end."""
     opened: dict[tuple[str, str | None], Client] = {}
-    found: dict[str, Client] = {}
+    asked = {role: _spec(settings, role) for role in only or _clients_needed(settings)}
+    bear = settings.patience
+    patience = Patience(absent=bear, total=max(bear, 1.0) * 12, first=min(1.0, bear / 60), longest=min(60.0, bear / 5))
     try:
-        for role in only or _clients_needed(settings):
-            own = getattr(settings.roles, role)
-            spec, url = (own.model, own.base_url) if own.model else (settings.model, own.base_url or settings.base_url)
-            if spec is None:
-                raise InputError("model", "null", "local/NAME, scripted/WORLD, or PROVIDER/NAME")
-            if spec.startswith("scripted/"):
-                raise InputError(f"roles.{role}.model", repr(spec), "a model that can be asked", "model=scripted/WORLD is for all roles")
-            if (spec, url) not in opened:
-                servers = settings.servers if spec.startswith("local/") else settings.concurrency
-                bear = settings.patience
-                patience = Patience(absent=bear, total=max(bear, 1.0) * 12, first=min(1.0, bear / 60), longest=min(60.0, bear / 5))
-                opened[spec, url] = await open_client(spec, base_url=url, servers=servers, budget=budget, patience=patience, note=note)
-            found[role] = opened[spec, url]
-        yield found
+        for spec, url in dict.fromkeys(asked.values()):
+            servers = settings.servers if spec.startswith("local/") else settings.concurrency
+            opened[spec, url] = await open_client(spec, base_url=url, servers=servers, budget=budget, patience=patience, note=note)
+        yield {role: opened[model] for role, model in asked.items()}
     finally:
         for client in opened.values():
             await client.close()
@@ -147,9 +156,12 @@ async def prompted(plan: Plan, path: Path | str, watch: Watch, chosen: Chosen, n
     settings, (suite, train, evals) = plan.settings, chosen
     roles, prior = settings.roles, prior_text(settings.writing.prior)
     tasks = {"train": [t.id for t in train], "eval": [t.id for t in evals]}
-    with closing(Log(path, told(settings, suite, tasks, prior, plan), {"sandbox": settings.sandbox})) as log:
-        budget = LoggedBudget(log, settings)
-        async with clients(settings, budget, note) as models:
+    this = told(settings, suite, tasks, prior, plan)
+    check(path, this)  # before servers are started
+    budget = LoggedBudget(settings)
+    async with clients(settings, budget, note) as models:  # before a log is begun: a model that cannot be opened leaves none
+        with closing(Log(path, this, {"sandbox": settings.sandbox})) as log:
+            budget.keep(log)
             calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
             cast = Cast(
                 TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router),

@@ -90,6 +90,10 @@ class Budget:
         self._since, self._before = time.monotonic(), self._spent.seconds
         self._open = 0  # calls in flight: each will count when it is answered
 
+    def take_up(self, spent: Spent) -> None:
+        """Go on from what earlier parts of the run spent."""
+        self._spent, self._before, self._since = Spent(**spent.as_dict()), spent.seconds, time.monotonic()
+
     @property
     def spent(self) -> Spent:
         """What was spent up to now, earlier parts included."""
