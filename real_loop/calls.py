@@ -9,14 +9,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
-from real_loop.log import Log
+from real_loop.log import Log, plain
 from real_loop.models import Budget, Client, Overflow, Request
-from real_loop.models.errors import redact
 from real_loop.roles import EVAL, At
 from sim.errors import RunError
 
 T = TypeVar("T")
+MOST_TOKENS = 10**9
 OVERFLOW = "overflow"  # stop_reason of a call whose prompt is longer than the model's context
+
+
+def _count(tokens: int) -> int:
+    """Return a count as a service says it, within reason."""
+    return min(max(tokens, 0), MOST_TOKENS)
 
 
 class Malformed(ValueError):  # noqa: N818 - an answer, not a mistake of ours
@@ -91,7 +96,7 @@ class Calls:
         """
         key = (at.round, at.phase, role, at.subject, attempt)
         request = replace(request, seed=self.seeded(at, role, attempt))
-        text = redact(json.dumps(asdict(request), sort_keys=True, ensure_ascii=False))
+        text = plain(json.dumps(asdict(request), sort_keys=True, ensure_ascii=False))
         row = self.log.call(key)
         if row is not None and row["request"] != text:
             where = f"{self.log.path}: call of round {at.round}, {at.phase}, {role}, {at.subject}"
@@ -113,8 +118,8 @@ class Calls:
             self.in_flight += 1
             try:
                 reply = await client.generate(request)
-                row |= {"model": reply.model, "answer": reply.text, "stop_reason": reply.stop_reason, "cost": reply.cost}
-                row |= {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "seconds": reply.seconds}
+                row |= {"model": plain(reply.model), "answer": plain(reply.text), "stop_reason": reply.stop_reason, "cost": reply.cost}
+                row |= {"input_tokens": _count(reply.input_tokens), "output_tokens": _count(reply.output_tokens), "seconds": reply.seconds}
             except Overflow:
                 row |= {"model": client.name, "answer": "", "stop_reason": OVERFLOW, "cost": 0.0}
                 row |= {"input_tokens": 0, "output_tokens": 0, "seconds": 0.0}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from real_loop.settings import Settings
+from real_loop.settings import ROLES, SCRIPTED, Settings
 from sim.config import CONF as SIM_CONF
 from sim.config import load as load_sim
 from sim.errors import InputError
@@ -23,7 +23,7 @@ CONF: Final = Path(__file__).resolve().parent / "conf"
 GROUPS: Final = {"subset": CONF, "policy": SIM_CONF, "reward": CONF, "ablation": CONF}
 RATES: Final = ("q", "rho", "rho_fp", "rho_pf")
 # What changes how a run is made, but not which run it is: not part of its folder's name nor of its log's identity.
-FREE: Final = ("budget", "sandbox", "concurrency", "servers", "patience", "out")
+FREE: Final = ("budget", "sandbox", "concurrency", "servers", "patience", "out", "base_url")
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,22 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
     if more is not None and not more.is_dir():
         raise InputError("--config-dir", str(more), "a folder with subset/, policy/ or other groups in it")
     given = _given(overrides)
-    base = _yaml(CONF / "config.yaml")
+    base = read_yaml(CONF / "config.yaml")
     presets = {group: str(given.get(group, base[group])) for group in GROUPS}
+    world = _scripted(given, more)
     layers: list[Any] = [{k: v for k, v in base.items() if k not in GROUPS}]
     for group, name in presets.items():
         files = choices(group, more)
         if name not in files:
             raise InputError(group, repr(name), "one of " + ", ".join(files), "" if more else "your own are found with --config-dir FOLDER")
-        read = _yaml(files[name])
+        if group != "ablation" and files[name].parent.parent not in (CONF, SIM_CONF):  # one's own may leave out what is as usual
+            layers.append({group: read_yaml(GROUPS[group] / group / f"{base[group]}.yaml")})
+        read = read_yaml(files[name])
         layers.append(read if group == "ablation" else {group: read})
-    world = _scripted(given, presets, overrides, more)
+        if group == "reward":
+            _check_rates(given, name, read)
     if world is not None:
-        layers.insert(1, _of_world(world))
-        layers = [{k: v for k, v in layer.items() if k != "subset"} if layer is not layers[1] else layer for layer in layers]
+        layers.append(_of_world(world, given))
     layers.append(_tree({k: v for k, v in given.items() if k not in GROUPS}))
     try:
         merged = OmegaConf.merge(*(OmegaConf.create(layer) for layer in layers))
@@ -77,15 +80,20 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
     except Exception as error:  # omegaconf raises many types
         raise InputError("config", " ".join(str(error).split())[:200], "a config that can be put together") from error
     assert isinstance(values, dict)
-    values = {str(k): v for k, v in values.items()}
-    for key in RATES:
-        values.pop(key, None)
-    if world is None:
+    values = {str(k): v for k, v in values.items() if k not in RATES}
+    if isinstance(values.get("subset"), dict) and world is None:
         values["subset"]["name"] = presets["subset"]
+    if isinstance(values.get("policy"), dict) and "policy.window" not in given:
+        _shorten(values["policy"])
     try:
         settings = from_mapping(Settings, values)
     except InputError as error:
         raise _nearer(error) from None
+    for key, model in (("model", settings.model), *((f"roles.{r}.model", getattr(settings.roles, r).model) for r in ROLES)):
+        if model is not None and not re.fullmatch(r"[^/\s]+/\S+", model):
+            raise InputError(key, repr(model), "local/NAME, scripted/WORLD, or PROVIDER/NAME as in openai/gpt-4o-mini")
+    if world is not None:
+        _check_scripted(settings, given)
     cell = None
     if world is not None:
         cell = _cell(settings, world)
@@ -106,7 +114,7 @@ def _given(overrides: Sequence[str]) -> dict[str, Any]:
             raise InputError(key, "two values", "one")
         try:
             given[key] = text if key == "out" else yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none, a number of thousands of digits
             raise InputError(override, "a value that cannot be read", "a number, a name, true, false or null") from None
         if key in GROUPS and not isinstance(given[key], str):
             raise InputError(key, repr(given[key]), "one of " + ", ".join(choices(key)))
@@ -115,7 +123,22 @@ def _given(overrides: Sequence[str]) -> dict[str, Any]:
     return given
 
 
-def _yaml(file: Path) -> dict[str, Any]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested values by their dotted keys."""
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        out.update(flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value})
+    return out
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """Read a file of settings.
+
+    Raises
+    ------
+    InputError
+        It is no mapping in YAML.
+    """
     import yaml
 
     try:
@@ -130,14 +153,40 @@ def _yaml(file: Path) -> dict[str, Any]:
 def _tree(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in flat.items():
-        *path, last = key.split(".")
-        node = tree
-        for part in path:
-            node = node.setdefault(part, {})
-            if not isinstance(node, dict):
-                raise InputError(key, "a key within a value", "one of the two")
-        node[last] = value
+        _put(tree, key, key.split("."), value)
     return tree
+
+
+def _put(tree: dict[str, Any], key: str, path: Sequence[str], value: Any) -> None:
+    """Put a value at its place. What is given twice, by a key and by a mapping around it, is refused."""
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            _put(tree, f"{key}.{name}", [*path, str(name)], part)
+        return
+    *way, last = path
+    node = tree
+    for part in way:
+        node = node.setdefault(part, {})
+        if not isinstance(node, dict):
+            raise InputError(key, "a key within a value", "one of the two")
+    if last in node:
+        raise InputError(key, "two values", "one")
+    node[last] = value
+
+
+def _shorten(policy: dict[str, Any]) -> None:
+    """Let a run that is shorter than the preset's window be all window."""
+    rounds, window = policy.get("rounds"), policy.get("window")
+    if isinstance(rounds, int) and isinstance(window, int) and 1 <= rounds < window:
+        policy["window"] = rounds
+
+
+def _check_rates(given: Mapping[str, Any], name: str, preset: Mapping[str, Any]) -> None:
+    used = set(re.findall(r"\$\{(\w+)\}", str(preset)))
+    for rate in RATES:
+        if rate in given and rate not in used:
+            takes = f"{', '.join(sorted(used))}, which reward={name} takes" if used else f"no rate: reward={name} takes none"
+            raise InputError(rate, repr(given[rate]), takes, "say reward=bias with q, noise with rho, or general with rho_fp and rho_pf")
 
 
 def _nearer(error: InputError) -> InputError:
@@ -154,7 +203,7 @@ def _nearer(error: InputError) -> InputError:
 # ---------------------------------------------------------------- scripted worlds
 
 
-def _scripted(given: Mapping[str, Any], presets: Mapping[str, str], overrides: Sequence[str], more: Path | None) -> World | None:
+def _scripted(given: Mapping[str, Any], more: Path | None) -> World | None:
     model = given.get("model")
     if not isinstance(model, str) or not model.startswith("scripted/"):
         return None
@@ -167,11 +216,28 @@ def _scripted(given: Mapping[str, Any], presets: Mapping[str, str], overrides: S
         raise InputError("model", repr(model), "scripted/WORLD, a world " + error.expected) from None
 
 
-def _of_world(world: World) -> dict[str, Any]:
+def _of_world(world: World, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a world brings, but for those that an ablation named on the command line changes."""
     synth = world.synth
-    kept = {"min_cluster": synth.min_cluster, "per_round": synth.per_round, "memory": synth.memory, "cover_guard": synth.cover_guard}
-    subset = {"suite": "demo24", "n_train": world.n_train, "n_eval": world.n_eval, "keep": "all", "probes": 0, "name": "scripted"}
-    return {"writing": {**kept, "similarity": None}, "roles": {"mode": world.router.mode}, "subset": subset}
+    writing = {"min_cluster": synth.min_cluster, "per_round": synth.per_round, "memory": synth.memory, "cover_guard": synth.cover_guard}
+    subset = {"suite": SCRIPTED, "n_train": world.n_train, "n_eval": world.n_eval, "keep": "all", "probes": 0, "name": SCRIPTED}
+    roles = {"mode": world.router.mode}
+    if given.get("ablation") == "A6":
+        del writing["cover_guard"]
+    if given.get("ablation") in ("A1", "A2"):
+        del roles["mode"]
+    return {"writing": {**writing, "similarity": None}, "roles": roles, "subset": subset}
+
+
+def _check_scripted(settings: Settings, given: Mapping[str, Any]) -> None:
+    """Refuse what scripted roles would pass over in silence."""
+    idle = {"A3": "authoring prior", "A5": "texts to compare", "A8": "authoring prior"}
+    if (name := given.get("ablation")) in idle:
+        raise InputError("ablation", f"{name} with a scripted model", "A1, A2, A4, A6 or A7", f"scripted roles have no {idle[str(name)]}")
+    if settings.writing.prior != "default" or settings.writing.rewrite_every or settings.writing.similarity is not None:
+        raise InputError("writing", "a prior or a similarity with a scripted model", "neither", "scripted roles write and compare no texts")
+    if any(key.startswith("budget") for key in given):
+        raise InputError("budget", "a budget with a scripted model", "none", "scripted roles ask no model")
 
 
 def _cell(settings: Settings, world: World) -> Cell:
@@ -196,9 +262,8 @@ def _folder(settings: Settings, presets: Mapping[str, str], given: Mapping[str, 
             raise InputError("out", repr(settings.out), "a folder of this machine")
         return Path(os.path.expanduser(settings.out))
     name = settings.model.replace("/", "_") if settings.scripted and settings.model else presets["subset"]
-    kept = sorted(
-        f"{k}={v}" for k, v in given.items() if k.split(".")[0] not in (*FREE, "subset") and not (k == "model" and settings.scripted)
-    )
+    left_out = {*FREE, "subset", *(("model",) if settings.scripted else ())}
+    kept = sorted(f"{k}={v}" for k, v in given.items() if k.split(".")[0] not in left_out and not k.endswith(".base_url"))
     slug = re.sub(r"[^\w.=,+-]+", "_", ",".join(kept)) or "default"
     if len(slug) > 100:
         slug = f"{slug[:80]}-{hashlib.sha256(','.join(kept).encode()).hexdigest()[:12]}"
@@ -207,7 +272,7 @@ def _folder(settings: Settings, presets: Mapping[str, str], given: Mapping[str, 
 
 def identity(settings: Settings) -> dict[str, Any]:
     """Return what makes a run what it is, as a plain mapping: not where a model is served, which may move and may hold secrets."""
-    told = {k: v for k, v in to_mapping(settings).items() if k not in (*FREE, "base_url")}
+    told = {k: v for k, v in to_mapping(settings).items() if k not in FREE}
     told["roles"] = {k: _without(v, "base_url") for k, v in told["roles"].items()}
     return told
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from real_loop.library import DROPPED, EVICTED, FLAGGED, RESTORED, RETIRED, WRITTEN, Change, Cluster, Library, Skill
@@ -151,7 +152,6 @@ class History:
             self.policy,
             from_mapping(Writing, self.identity["writing"], "writing"),
             len(self.tasks["train"]),
-            len(self.tasks["eval"]),
             self.identity["seed"],
             self.identity["run"],
             known_patterns(self.identity),
@@ -292,9 +292,9 @@ class History:
 
     def _roll_back(self, now: Round) -> None:
         before = {e.number: e for e in self.library.shelf}
-        if now.passes > self.library.best:
+        if now.attempted and Fraction(now.passes, now.attempted) > self.library.best:
             self._best_passes = {number: self.skills[number].passes for number in before}
-        changes = self.library.roll_back(now.passes)
+        changes = self.library.roll_back(now.passes, now.attempted)
         self._note(now, changes)
         for change in changes:
             now.rolled_back |= change.kind == FLAGGED and change.reason["flags"] == self.policy.rollback.patience

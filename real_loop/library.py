@@ -7,7 +7,6 @@ which failures a skill is to be written from. Fed from a log instead, it makes t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -62,7 +61,7 @@ class Pool:
 
     amount: int = 0
     phantoms: int = 0
-    patterns: list[str] = field(default_factory=list)
+    patterns: list[tuple[int, str]] = field(default_factory=list)  # with the number of the failure: oldest first
 
 
 @dataclass(frozen=True)
@@ -104,26 +103,26 @@ class Library:
         The controller.
     writing
         When a skill is written.
-    n_train, n_eval
-        Tasks per round.
+    n_train
+        Train tasks per round.
     seed, run
         Key of the draws of the cover guard.
     known
         Patterns known beforehand: their clusters come first, in this order.
     """
 
-    def __init__(self, policy: Policy, writing: Writing, n_train: int, n_eval: int, seed: int, run: int, known: Sequence[str] = ()) -> None:
+    def __init__(self, policy: Policy, writing: Writing, n_train: int, seed: int, run: int, known: Sequence[str] = ()) -> None:
         self.policy, self.writing, self.seed, self.run = policy, writing, seed, run
         self.rule = CURATORS[policy.curator]
         self.table = self.rule.retire_table(policy.tau, policy.n_min, n_train * policy.rounds).tolist()
-        self.fall = math.floor(Fraction(repr(policy.rollback.margin)) * n_eval)
+        self.margin = Fraction(repr(policy.rollback.margin))
         self.memory = round(writing.memory * ONE16)
         self.guard = int(threshold(writing.cover_guard))
         self.patterns = Patterns(writing.similarity, known)
         self.shelf: list[Entry] = []  # in order of birth
-        self.births = 0
+        self.births = self.failures = 0
         self.pools: dict[str, Pool] = {}
-        self.best, self.best_shelf, self.flags = -1, list[Entry](), 0
+        self.best, self.best_shelf, self.flags = Fraction(-1), list[Entry](), 0
 
     def forget(self) -> None:
         """Begin a round: every pool keeps the share ``memory`` of its unused failures."""
@@ -155,10 +154,11 @@ class Library:
         for other in absorbed:
             if gone := self.pools.pop(other, None):
                 pool.amount, pool.phantoms = pool.amount + gone.amount, pool.phantoms + gone.phantoms
-                pool.patterns = [*gone.patterns, *pool.patterns]
+                pool.patterns = sorted([*gone.patterns, *pool.patterns])
         pool.amount += POOL_ONE
         pool.phantoms += POOL_ONE if phantom else 0
-        pool.patterns.append(pattern)
+        pool.patterns.append((self.failures, pattern))
+        self.failures += 1
         return name
 
     def retire(self) -> list[Change]:
@@ -178,7 +178,7 @@ class Library:
         for name, pool in self.pools.items():
             order = self.patterns.order(name)
             if pool.amount >= least and not (name in covered and self._guarded(t, order)):
-                found.append(Cluster(name, order, tuple(pool.patterns), pool.amount, pool.phantoms))
+                found.append(Cluster(name, order, tuple(text for _, text in pool.patterns), pool.amount, pool.phantoms))
         found.sort(key=lambda c: (-c.amount, c.order))
         return found[: self.writing.per_round]
 
@@ -201,20 +201,24 @@ class Library:
             pool.patterns = []
         return changes
 
-    def roll_back(self, passes: int) -> list[Change]:
-        """Flag a round whose eval is more than ``margin`` below the best; after ``patience`` flags in a row restore the best shelf."""
-        if not self.policy.rollback.on:
+    def roll_back(self, passes: int, attempted: int) -> list[Change]:
+        """Flag a round whose eval is more than ``margin`` below the best; after ``patience`` flags in a row restore the best shelf.
+
+        An eval is the share of passes among the tasks that had an outcome; a round in which none had tells nothing.
+        """
+        if not self.policy.rollback.on or not attempted:
             return []
-        if passes > self.best:
-            self.best, self.best_shelf = passes, [replace(e) for e in self.shelf]
-        if self.best - passes <= self.fall:
+        rate = Fraction(passes, attempted)
+        if rate > self.best:
+            self.best, self.best_shelf = rate, [replace(e) for e in self.shelf]
+        if self.best - rate <= self.margin:
             self.flags = 0
             return []
         self.flags += 1
-        changes = [Change(FLAGGED, None, {"passes": passes, "best": self.best, "flags": self.flags})]
+        changes = [Change(FLAGGED, None, {"eval": float(rate), "best": float(self.best), "flags": self.flags})]
         if self.flags == self.policy.rollback.patience:
             here, there = {e.number for e in self.shelf}, {e.number for e in self.best_shelf}
-            changes += [Change(DROPPED, number, {"best": self.best}) for number in sorted(here - there)]
+            changes += [Change(DROPPED, number, {"best": float(self.best)}) for number in sorted(here - there)]
             changes += [Change(RESTORED, e.number, {"n": e.n, "net": e.net, "back": e.number not in here}) for e in self.best_shelf]
             self.shelf = [replace(e) for e in self.best_shelf]
             self.flags = 0

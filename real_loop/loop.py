@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from real_loop.calls import Calls, together
 from real_loop.library import Change, Cluster, Library, Skill
-from real_loop.log import Log
+from real_loop.log import Log, plain
 from real_loop.rewards import Observer
-from real_loop.roles import EVAL, TRAIN, WRITE, At, Cast, Failure, Text, Verdict
+from real_loop.roles import EVAL, REWRITE, TRAIN, WRITE, At, Cast, Failure, Text, Verdict
 from real_loop.suites import Task
 
 
@@ -86,9 +86,10 @@ class Loop:
                 await self.write(t)
             capsules = await self.trials(t, EVAL, self.cast.eval)
             passes, attempted = sum(c["passed"] or 0 for c in capsules), sum(c["passed"] is not None for c in capsules)
-            self.note(t, self.library.roll_back(passes))
+            self.note(t, self.library.roll_back(passes, attempted))
             row = {"round": t, "passes": passes, "attempted": attempted, "active": len(self.library.shelf)}
             self.log.settle("rounds", ("round",), row)
+            self.log.there()
             self.watch.ended(t, {**self.counts, **row})
 
     # ------------------------------------------------------------ trials
@@ -119,19 +120,17 @@ class Loop:
                 if at.phase == TRAIN:
                     seen = await self.observer.observe(at, task, attempt.answer, grade)
                     row |= {"observed": int(seen.passed), "trace": seen.trace, "judge_call": seen.call}
+            row = {key: plain(value) if isinstance(value, str) else value for key, value in row.items()}
             row["id"] = self.log.add("capsules", {**row, **self.spent(row)})
             capsule = row
         self.watch.did()
         return dict(capsule)
 
     def spent(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return tokens and cost of the calls of one capsule, and the seconds they and the grader took."""
-        made = [row[name] for name in ("route_call", "solve_call", "judge_call") if row[name] is not None]
-        marks = ", ".join("?" * len(made))
-        query = (
-            f"SELECT coalesce(sum(input_tokens + output_tokens), 0), sum(cost), coalesce(sum(seconds), 0) FROM calls WHERE id IN ({marks})"
-        )
-        tokens, cost, seconds = self.log.one(query, tuple(made))
+        """Return tokens and cost of the calls made for one capsule, retries included, and the seconds they and the grader took."""
+        query = """SELECT coalesce(sum(input_tokens + output_tokens), 0), sum(cost), coalesce(sum(seconds), 0) FROM calls
+            WHERE round = ? AND phase = ? AND subject = ? AND role IN ('router', 'solver', 'judge')"""
+        tokens, cost, seconds = self.log.one(query, (row["round"], row["phase"], row["task"]))
         return {"tokens": tokens, "cost": cost, "seconds": row["seconds"] + seconds}
 
     def count(self, capsules: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -167,7 +166,7 @@ class Loop:
     async def write(self, t: int) -> None:
         """Have skills written from the largest clusters, and put them on the shelf."""
         if self.rewrite_every and t and t % self.rewrite_every == 0:
-            self.prior, call = await self.cast.synthesizer.rewrite(At(t, WRITE, 0, "prior"), self.prior, self.summary(t))
+            self.prior, call = await self.cast.synthesizer.rewrite(At(t, REWRITE, 0, "prior"), self.prior, self.summary(t))
             self.log.settle("priors", ("round",), {"round": t, "text": self.prior, "call": call})
         clusters = self.library.ready(t)
         self.watch.began(t, WRITE, len(clusters))

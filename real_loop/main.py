@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,17 +47,23 @@ presets:
 
 def help_text(more: Path | None = None) -> str:
     """Return the page that --help prints."""
-    from real_loop.config import GROUPS, choices
+    from real_loop.config import CONF, GROUPS, choices
+    from real_loop.config import flat as _flat
+    from real_loop.config import read_yaml as _yaml
     from real_loop.settings import Settings
     from sim.params import parameters
 
+    base = _flat(_yaml(CONF / "config.yaml"))
     lines = []
     for group in GROUPS:
         lines += [f"  {f'{group}={name}':28} {about(file)}" for name, file in choices(group, more).items()]
-    lines += ["", "settings:", "  q, rho, rho_fp, rho_pf           rates of reward=bias, noise and general"]
+    lines += ["", "settings, with their defaults:"]
+    for rate, of in {"q": "bias", "rho": "noise", "rho_fp": "general", "rho_pf": "general"}.items():
+        lines.append(f"  {rate:32} of reward={of}: a probability ({base[rate]})")
     for p in parameters(Settings):
         unit = "" if p.unit in ("1", "probability") or p.expected.startswith("one of") else f" [{p.unit}]"
-        lines.append(f"  {p.path:32} {p.doc}{unit}: {p.expected}")
+        default = f" ({base[p.path]})" if base.get(p.path) is not None else ""
+        lines.append(f"  {p.path:32} {p.doc}{unit}: {p.expected}{default}")
     return HELP + "\n".join(lines)
 
 
@@ -84,12 +90,20 @@ def _main(args: list[str]) -> int:
     if "--cfg" in flags:
         import yaml
 
+        from real_loop.models import redact
         from sim.params import to_mapping
 
-        print(yaml.safe_dump(to_mapping(plan.settings), sort_keys=False, default_flow_style=False), end="")
+        print(redact(yaml.safe_dump(to_mapping(plan.settings), sort_keys=False, default_flow_style=False)), end="")
         return 0
-    given = [*overrides, *(["--config-dir", str(more)] if more else []), *(["--export"] if "--export" in flags else [])]
+    given = [*shown(overrides), *(["--config-dir", str(more)] if more else []), *(["--export"] if "--export" in flags else [])]
     return play(plan, shlex.join(["python", "-m", "real_loop", *given]), export="--export" in flags)
+
+
+def shown(overrides: Sequence[str]) -> list[str]:
+    """Return arguments as they may be printed: without keys."""
+    from real_loop.models import redact
+
+    return [redact(override) for override in overrides]
 
 
 def play(plan: Plan, command: str, export: bool = False) -> int:
@@ -97,11 +111,10 @@ def play(plan: Plan, command: str, export: bool = False) -> int:
     from real_loop import ending, run
     from real_loop.tasks import chosen
     from real_loop.view import View
-    from sim.places import Folder
 
     path = plan.out / "log.sqlite"
     tasks = chosen(plan.settings) if plan.cell is None else None
-    release = Folder(plan.out).hold()
+    release = held(plan.out)
     ended: RunError | None = None
     try:
         with View(plan.settings.policy.rounds, plan.out.name) as view:
@@ -117,7 +130,26 @@ def play(plan: Plan, command: str, export: bool = False) -> int:
         return 130
     finally:
         release()
+        run.listening()
     status = ending.say(path, plan.out, export)
     if ended is not None:
         raise ended
     return status
+
+
+def held(folder: Path) -> Callable[[], None]:
+    """Make a folder and hold it against a second run; return what ends that.
+
+    Raises
+    ------
+    InputError
+        It cannot be made, or another run holds it.
+    """
+    from sim.places import Folder
+
+    try:
+        return Folder(folder).hold()
+    except OSError as error:
+        raise InputError(
+            "out", f"{folder} ({(error.strerror or str(error)).lower()})", "a folder that can be made and written to"
+        ) from None

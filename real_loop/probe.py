@@ -8,6 +8,7 @@ goes on where it was.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import sys
 from collections import Counter
@@ -46,6 +47,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _main(args: list[str]) -> int:
+    given = args
     more, args = config_dir(args)
     if {"--help", "-h"} & set(args):
         print(HELP, end="")
@@ -54,8 +56,9 @@ def _main(args: list[str]) -> int:
         raise InputError(flags[0], "an unknown option", "--help or --config-dir")
     from real_loop import sandbox, suites
     from real_loop.config import load
+    from real_loop.main import held, shown
+    from real_loop.run import listening
     from real_loop.tasks import OWN, solver_model, split_name
-    from sim.places import Folder
 
     settings = load(args, more).settings
     subset, model = settings.subset, solver_model(settings)
@@ -64,21 +67,21 @@ def _main(args: list[str]) -> int:
     if subset.keep == "all" or subset.probes < 1:
         got = f"{subset.name}, which keeps all tasks"
         raise InputError("subset", got, "one that probes choose, such as mbpp_hard100", "or set subset.keep=any_fail subset.probes=3")
-    path = Path(settings.out).expanduser() if settings.out else OWN / split_name(subset.name, model)
+    path = Path(os.path.expanduser(settings.out)) if settings.out else OWN / split_name(subset.name, model)
     if path.suffix != ".json":
         raise InputError("out", str(path), "a file that ends in .json")
     suite = suites.load(subset.suite, sandbox.find(settings.sandbox))
-    release = Folder(path.parent).hold()
+    release = held(path.parent)
     try:
         with Progress(f"probing {suite.name}") as progress:
             passes = asyncio.run(probed(settings, suite, path.with_suffix(".probes.sqlite"), progress))
     except KeyboardInterrupt:
-        print(
-            f"stopped; what was attempted is kept. Continue with: {shlex.join(['python', '-m', 'real_loop.probe', *args])}", file=sys.stderr
-        )
+        again = shlex.join(["python", "-m", "real_loop.probe", *shown(given)])
+        print(f"stopped; what was attempted is kept. Continue with: {again}", file=sys.stderr)
         return 130
     finally:
         release()
+        listening()
     _write(path, settings, suite, model, passes)
     return 0
 
@@ -96,11 +99,13 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
     from real_loop.roles import At
     from real_loop.roles.prompted import PromptedSolver, digest
     from real_loop.run import Graded, LoggedBudget, clients, until_stopped
+    from real_loop.tasks import pool
 
     role = settings.roles.solver
     told: dict[str, dict[str, Any]] = {
         "probe": {"suite": suite.name, "digest": suite.digest, "model": role.model or settings.model, "seed": settings.seed}
     }
+    told["probe"] |= {"run": settings.run, "pool": settings.subset.pool}
     told["probe"] |= {"temperature": role.temperature, "max_tokens": role.max_tokens, "prompts": digest()}
     check(path, told)
     budget, number = LoggedBudget(settings), settings.subset.probes
@@ -111,7 +116,7 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
             calls = Calls(log, models, budget, settings.seed, settings.run, False)
             solver, grader = PromptedSolver(calls, replace(role, model=None)), Graded(suite)
 
-            async def attempt(probe: int, i: int, task: Task) -> tuple[str, bool]:
+            async def attempt(probe: int, i: int, task: Task) -> tuple[str, bool | None]:
                 at = At(probe, PROBE, i, task.id)
                 capsule = log.capsule(probe, PROBE, task.id)
                 fresh = capsule is None
@@ -120,26 +125,38 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
                     capsule = await attempted(at, task, solver, grader)
                     log.add("capsules", capsule)
                 progress.advance(1, fresh)
-                return task.id, bool(capsule["passed"])
+                return task.id, None if capsule["passed"] is None else bool(capsule["passed"])
 
-            progress.start(number * len(suite.tasks), unit="attempts")
-            work = [attempt(probe, i, task) for probe in range(number) for i, task in enumerate(suite.tasks)]
+            chosen = set(pool(settings, suite))
+            tasks = [task for task in suite.tasks if task.id in chosen]
+            progress.start(number * len(tasks), unit="attempts")
+            work = [attempt(probe, i, task) for probe in range(number) for i, task in enumerate(tasks)]
             local = all(client.name.startswith("local/") for client in models.values())
-            outcomes = await until_stopped(together(calls, work), calls, local)
-    passes = dict.fromkeys((task.id for task in suite.tasks), 0)
-    for name, passed in outcomes:
-        passes[name] += passed
+            outcomes = await until_stopped(together(calls, work), calls, note, local)
+    void = {name for name, passed in outcomes if passed is None}
+    passes = dict.fromkeys((name for name, _ in outcomes if name not in void), 0)
+    for name in passes:
+        passes[name] = sum(bool(passed) for other, passed in outcomes if other == name)
+    if void:
+        print(f"left out: {len(void)} tasks whose prompts are longer than the model's context", file=sys.stderr)
     return passes
 
 
 async def attempted(at: At, task: Task, solver: Solver, grader: Grader) -> dict[str, Any]:
-    """Attempt a task once with the bare model; return the capsule. A prompt that is too long for the model is a failure."""
+    """Attempt a task once with the bare model; return the capsule, without an outcome where the prompt is too long for the model."""
+    from real_loop.log import plain
+    from real_loop.suites import Grade
+
     answer = await solver.solve(at, task, None)
-    grade = await grader.grade(at, task, answer.answer)
+    if answer.void:
+        grade = Grade(False, "", 0.0, answer.void)
+    else:
+        grade = await grader.grade(at, task, answer.answer)
     return {
         "round": at.round, "phase": PROBE, "task": task.id, "position": at.index, "skill": None, "injected": 0, "route_call": None,
-        "solve_call": answer.call, "prompt": answer.prompt, "answer": answer.answer, "passed": int(grade.passed), "observed": None,
-        "reason": grade.reason, "trace": grade.trace, "judge_call": None, "tokens": 0, "cost": None, "seconds": grade.seconds,
+        "solve_call": answer.call, "prompt": answer.prompt, "answer": answer.answer, "observed": None,
+        "passed": None if answer.void else int(grade.passed), "reason": grade.reason, "trace": plain(grade.trace),
+        "judge_call": None, "tokens": 0, "cost": None, "seconds": grade.seconds,
     }  # fmt: skip
 
 
@@ -156,7 +173,11 @@ def _write(path: Path, settings: Settings, suite: Suite, model: str, passes: dic
     temperature = settings.roles.solver.temperature
     found = split.Split(suite.name, suite.digest, model, subset.split_seed, number, temperature, subset.keep, passes, train, evals)
     split.write(path, found)
+    if not any(passes.values()):
+        print(f"{model} passed none of them: see in the log what it answered, {path.with_suffix('.probes.sqlite')}", file=sys.stderr)
     print(f"{len(train)} train and {len(evals)} eval tasks: {path}")
+    sizes = f"subset={subset.name} subset.n_train={subset.n_train} subset.n_eval={subset.n_eval}"
+    print(f"python -m real_loop {sizes} model={model}" + (f" subset.split={path}" if settings.out else ""))
 
 
 if __name__ == "__main__":

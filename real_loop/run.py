@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -28,6 +29,7 @@ from sim.errors import InputError
 from sim.model import to_mapping
 
 T = TypeVar("T")
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 GRACE: Final = 20.0  # s that calls in flight have to end in after Ctrl-C: they are paid for
 
 
@@ -40,7 +42,26 @@ class Graded:
     async def grade(self, at: At, task: Task, answer: str) -> Grade:
         """Run the task's tests on the answer."""
         async with self.free:
-            return await asyncio.to_thread(self.suite.grade, task, answer)
+            return await _aside(lambda: self.suite.grade(task, answer))
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Await work on a thread that the end of the process does not wait for: an answer may run for a long time."""
+    running = asyncio.get_running_loop()
+    done: asyncio.Future[T] = running.create_future()
+
+    def told(setter: Callable[[Any], None], value: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            running.call_soon_threadsafe(lambda: None if done.done() else setter(value))
+
+    def run() -> None:
+        try:
+            told(done.set_result, work())
+        except BaseException as error:  # handed to who waits
+            told(done.set_exception, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
 
 
 class LoggedBudget(Budget):
@@ -53,8 +74,8 @@ class LoggedBudget(Budget):
 
     def keep(self, log: Log) -> None:
         """Take up what a log says, and keep failed attempts there from now on."""
-        calls, tokens, cost = log.spent()
-        self.take_up(Spent(calls=calls, input_tokens=tokens, cost=cost, seconds=log.spent_before))
+        calls, tokens, cost, unpriced = log.spent()
+        self.take_up(Spent(calls=calls, input_tokens=tokens, cost=cost, seconds=log.spent_before, unpriced=unpriced))
         self.log = log
 
     def fault(self, kind: str, detail: str = "") -> None:
@@ -77,7 +98,7 @@ def prior_text(name: str) -> str:
     if name == "default":
         return prompt("prior").strip()
     try:
-        return Path(name).expanduser().read_text().strip()
+        return Path(os.path.expanduser(name)).read_text().strip()
     except (OSError, ValueError) as error:
         raise InputError("writing.prior", repr(name), "default, none, or a text file that can be read") from error
 
@@ -85,6 +106,13 @@ def prior_text(name: str) -> str:
 def _clients_needed(settings: Settings) -> list[str]:
     left_out = set() if settings.reward.kind == "judge" else {"judge"}
     return [role for role in ROLES if role not in left_out and not (role == "router" and settings.roles.mode == "top_hit")]
+
+
+def _price(settings: Settings) -> tuple[float, float] | None:
+    b = settings.budget
+    if (b.price_in is None) != (b.price_out is None):
+        raise InputError("budget.price_in", "one price", "two", "give budget.price_in and budget.price_out")
+    return None if b.price_in is None or b.price_out is None else (b.price_in, b.price_out)
 
 
 def _spec(settings: Settings, role: str) -> tuple[str, str | None]:
@@ -110,7 +138,9 @@ async def clients(
     try:
         for spec, url in dict.fromkeys(asked.values()):
             servers = settings.servers if spec.startswith("local/") else settings.concurrency
-            opened[spec, url] = await open_client(spec, base_url=url, servers=servers, budget=budget, patience=patience, note=note)
+            opened[spec, url] = await open_client(
+                spec, base_url=url, servers=servers, price=_price(settings), budget=budget, patience=patience, note=note
+            )
         yield {role: opened[model] for role, model in asked.items()}
     finally:
         for client in opened.values():
@@ -129,7 +159,7 @@ def told(settings: Settings, suite: Suite | None, tasks: dict[str, list[str]], p
 
 def library_of(settings: Settings, cast: Cast) -> Library:
     """Return an empty library for a run."""
-    return Library(settings.policy, settings.writing, len(cast.train), len(cast.eval), settings.seed, settings.run, cast.known)
+    return Library(settings.policy, settings.writing, len(cast.train), settings.seed, settings.run, cast.known)
 
 
 async def scripted(plan: Plan, path: Path | str, watch: Watch) -> None:
@@ -178,11 +208,17 @@ async def prompted(plan: Plan, path: Path | str, watch: Watch, chosen: Chosen, n
             library, inject = library_of(settings, cast), roles.mode != "withheld"
             loop = Loop(library, cast, observer, log, calls, watch, prior, settings.writing.rewrite_every, inject)
             watch.attach(calls)
-            await until_stopped(loop.play(), calls, local=all(c.name.startswith("local/") for c in models.values()))
+            await until_stopped(loop.play(), calls, note, all(c.name.startswith("local/") for c in models.values()))
 
 
-async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, local: bool) -> T:
+class Interrupted(Exception):  # noqa: N818 - a KeyboardInterrupt that may pass through tasks
+    """Somebody asked the run to stop."""
+
+
+async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, note: Callable[[str], None], local: bool) -> T:
     """Await work; at the first Ctrl-C begin no call any more, and wait a while for those in flight unless they cost nothing.
+
+    Once it is stopped, further signals are passed over until :func:`listening` again: the rest takes a moment only.
 
     Raises
     ------
@@ -195,15 +231,31 @@ async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, local: bool)
     def interrupted() -> None:
         if local or calls.stopping is not None or not calls.in_flight:
             playing.cancel()
-        calls.stop(KeyboardInterrupt())
-        running.call_later(GRACE, playing.cancel)
+        else:
+            note(f"stopping: {calls.in_flight} calls in flight are waited for; Ctrl-C again drops them")
+            running.call_later(GRACE, playing.cancel)
+        calls.stop(Interrupted())
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         running.add_signal_handler(number, interrupted)
+    stopped = True
     try:
-        return await playing
-    except asyncio.CancelledError:
+        result = await playing
+        stopped = False
+        return result
+    except (asyncio.CancelledError, Interrupted):
         raise KeyboardInterrupt from None
+    except BaseException:
+        stopped = False
+        raise
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             running.remove_signal_handler(number)
+            if stopped:
+                signal.signal(number, signal.SIG_IGN)
+
+
+def listening() -> None:
+    """Take signals as usual again."""
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler)

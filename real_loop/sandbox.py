@@ -205,7 +205,8 @@ class Sandbox:
 def _bubblewrap(program: str, python: Path) -> tuple[str, ...]:
     """Return the command line that starts the interpreter in namespaces of its own."""
     command = [program, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
-    command += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
+    command += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    command += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp", "--ro-bind", "/usr", "/usr"]  # first: the interpreter may be below /tmp
     for name in ("lib", "lib64", "lib32", "bin"):
         path = Path("/", name)
         if path.is_symlink():
@@ -216,13 +217,17 @@ def _bubblewrap(program: str, python: Path) -> tuple[str, ...]:
     for folder in {python.parent, home / "lib", home / "lib64"}:
         if not folder.is_relative_to("/usr") and folder.is_dir() and folder not in (Path("/bin"), Path("/lib"), Path("/lib64")):
             command += ["--ro-bind", str(folder), str(folder)]
+    # Installed packages may hold tasks with their solutions, halfblind's own among them.
+    for packages in sorted({*home.glob("lib*/python3*/*-packages"), *Path("/usr").glob("lib/python3*/*-packages")}):
+        if packages.is_dir():
+            command += ["--tmpfs", str(packages)]
     if home.is_relative_to("/nix/store"):
         command += ["--ro-bind", "/nix/store", "/nix/store"]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
     for device in ("/dev/null", "/dev/zero", "/dev/urandom"):
         command += ["--dev-bind", device, device]
     # The root is a file system in memory too: closed, or it could be filled. No /proc: nothing here needs it.
-    command += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp", "--", str(python)]
+    command += ["--remount-ro", "/", "--chdir", "/tmp", "--", str(python)]
     return tuple(command)
 
 

@@ -10,6 +10,7 @@ from sim.model import KEEPS, ROUTER_MODES, UNITS, Policy
 from sim.params import Group, group, param, rate
 
 SUITES = ("mbppplus", "humanevalplus", "demo24")
+SCRIPTED = "scripted"  # the suite of scripted roles
 ROLES = ("router", "solver", "critic", "synthesizer", "judge")
 
 
@@ -18,12 +19,13 @@ class Subset(Group):
     """Which tasks: a suite, and how they were chosen and split."""
 
     PATH: ClassVar[str] = "subset"
-    suite: str = param("benchmark the tasks are from", choices=SUITES)
+    suite: str = param("benchmark the tasks are from", choices=(*SUITES, SCRIPTED))
     n_train: int = param("train tasks per round", "tasks", at_least=1, at_most=4096)
     n_eval: int = param("eval tasks per round", "tasks", at_least=1, at_most=4096)
     keep: str = param("which tasks the probes kept", choices=KEEPS)
     probes: int = param("probe attempts per task when the subset was chosen", "attempts", at_least=0, at_most=100)
     split_seed: int = param("seed of the choice and the split", at_least=0, at_most=2**32 - 1, default=1)
+    pool: int | None = param("tasks to choose among, drawn by split_seed; null: the whole suite", "tasks", at_least=1, default=None)
     split: str | None = param("file of the split; null: the one for this subset and model", default=None)
     ids: str | None = param("file with the ids of the tasks to use, one per line, instead of probes", default=None)
     name: str = param("name of the subset", default="subset")
@@ -84,13 +86,15 @@ class Roles(Group):
 
 @dataclass(frozen=True)
 class Budget(Group):
-    """What may be spent, over all parts of a run; null is no limit."""
+    """What may be spent, over all parts of a run; null is no limit. Looked at before each call: those in flight still end."""
 
     PATH: ClassVar[str] = "budget"
     calls: int | None = param("model calls", "calls", at_least=0, default=None)
     tokens: int | None = param("tokens in and out", "tokens", at_least=0, default=None)
     cost: float | None = param("cost as providers report it", "USD", at_least=0, default=None)
     seconds: float | None = param("wall time", "s", at_least=0, default=None)
+    price_in: float | None = param("price of what is read, where no provider names it", "USD per million tokens", at_least=0, default=None)
+    price_out: float | None = param("the same for what it writes", "USD per million tokens", at_least=0, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -27,6 +28,15 @@ def split_name(subset: str, model: str) -> str:
     return f"{subset}-{re.sub(r'[^A-Za-z0-9.-]+', '_', model.removeprefix('local/'))}.json"
 
 
+def pool(settings: Settings, suite: Suite) -> list[str]:
+    """Return the ids of the tasks to choose among, in the suite's order."""
+    ids = [task.id for task in suite.tasks]
+    if settings.subset.pool is None:
+        return ids
+    drawn, _ = split.choose(dict.fromkeys(ids, 0), 0, "all", min(settings.subset.pool, len(ids)), 0, settings.subset.split_seed)
+    return [name for name in ids if name in set(drawn)]
+
+
 def chosen(settings: Settings) -> Chosen:
     """Return the suite, the train tasks and the eval tasks.
 
@@ -41,17 +51,20 @@ def chosen(settings: Settings) -> Chosen:
         print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
     suite = suites.load(subset.suite, box)
     if subset.ids is not None:
-        named = split.from_ids(Path(subset.ids).expanduser(), suite, subset.n_train, subset.n_eval, subset.split_seed)
+        named = split.from_ids(Path(os.path.expanduser(subset.ids)), suite, subset.n_train, subset.n_eval, subset.split_seed)
         train, evals = named.train, named.eval
     elif subset.split is None and subset.keep == "all":
-        passes = dict.fromkeys((task.id for task in suite.tasks), 0)
+        passes = dict.fromkeys(pool(settings, suite), 0)
         train, evals = split.choose(passes, 0, "all", subset.n_train, subset.n_eval, subset.split_seed)
     else:
         name = split_name(subset.name, model)
-        places = [Path(subset.split).expanduser()] if subset.split is not None else [OWN / name, SHIPPED / name]
+        places = [Path(os.path.expanduser(subset.split))] if subset.split is not None else [OWN / name, SHIPPED / name]
         path = next((p for p in places if p.exists()), None)
+        if path is None and subset.split is not None:
+            raise InputError("subset.split", f"no file {subset.split}", "a split file", "python -m real_loop.probe makes one")
         if path is None:
-            probe = f"python -m real_loop.probe subset={subset.name} model={model}"
+            url = " base_url=..." if settings.roles.solver.base_url or settings.base_url else ""
+            probe = f"python -m real_loop.probe subset={subset.name} model={model}{url}"
             todo = f"probe it first: {probe}; or give subset.split=FILE or subset.ids=FILE"
             raise InputError("subset", f"no split of {subset.name} for {model}", "a split file", todo)
         found = split.read(path, suite, model)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import signal
 import sys
 import time
@@ -121,7 +122,7 @@ def read(args: Sequence[str]) -> Settings:
 
 def _value(key: str, text: str) -> Any:
     if key in ("targets", "out", "start"):
-        return Path(text).expanduser()
+        return Path(os.path.expanduser(text))
     if key in ("subsets", "fix"):
         inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
         names = tuple(name.strip() for name in inside.split(","))

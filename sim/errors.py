@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # what a service or a file says must not steer a terminal
+
 
 class InputError(ValueError):
     """Bad input. Printed as one line by the commands, which then exit with status 2.
@@ -21,7 +25,8 @@ class InputError(ValueError):
     def __init__(self, what: str, got: object, expected: str, todo: str = "") -> None:
         self.what, self.got, self.expected, self.todo = what, got, expected, todo
         text = f"{what}: got {got}, expected {expected}"
-        super().__init__(" ".join((f"{text}; {todo}" if todo else text).split()))
+        line = " ".join((f"{text}; {todo}" if todo else text).split())
+        super().__init__(_CONTROL.sub("?", line))
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         return type(self), (self.what, self.got, self.expected, self.todo)

@@ -53,7 +53,7 @@ presets:
 def about(file: Path) -> str:
     """Return the first sentence of a preset's opening comment."""
     comments = []
-    for line in file.read_text().splitlines():
+    for line in file.read_text(errors="replace").splitlines():
         if not line.startswith("#"):
             break
         if not line.startswith(("# @", "# python ")):
@@ -106,7 +106,7 @@ def config_dir(args: list[str]) -> tuple[Path | None, list[str]]:
             given = args[i : i + 1] if folder else args[i : i + 2]
             if not folder and len(given) < 2:
                 raise InputError("--config-dir", "nothing", "a folder")
-            return Path(folder or given[1]).expanduser(), args[:i] + args[i + len(given) :]
+            return Path(os.path.expanduser(folder or given[1])), args[:i] + args[i + len(given) :]
     return None, args
 
 

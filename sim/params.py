@@ -106,7 +106,7 @@ class Group:
             if value is None and item.default is None:
                 continue
             if not _fits(kind, value, item.metadata):
-                raise InputError(f"{self.PATH}.{item.name}", repr(value), _expected(kind, item.metadata))
+                raise InputError(f"{self.PATH}.{item.name}".lstrip("."), repr(value), _expected(kind, item.metadata))
             if kind is float:
                 object.__setattr__(self, item.name, float(value))
 

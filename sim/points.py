@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import itertools
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -112,7 +113,7 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[list[Point], np
         if name in own or key in presets or (key == "points" and source is not None):
             raise InputError(key, f"a second value, {value}", "one value", "several make a table: " + f"'{name}=[..., ...]'")
         if key == "points":
-            source = Path(value).expanduser()
+            source = Path(os.path.expanduser(value))
         elif name in keys:
             own[name] = value
         elif key in ("world", "policy", "channel") or (key.startswith("world.difficulty.") and any(a.startswith("world=") for a in args)):

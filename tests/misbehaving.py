@@ -53,6 +53,7 @@ class Service:
     seen: list[Seen] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
     reply: Callable[[dict[str, Any]], str] | None = None  # the text of a good answer, by the body of the request
+    too_long: str = ""  # a prompt with this in it is longer than the model's context
     lock: threading.Lock = field(default_factory=threading.Lock)
     together: int = 0
     most_together: int = 0
@@ -151,6 +152,8 @@ class Handler(BaseHTTPRequestHandler):
         with service.lock:
             service.seen.append(Seen(self.path, {k.lower(): v for k, v in self.headers.items()}, body, time.monotonic()))
             what = service.script.pop(0) if service.script else service.then
+            if service.too_long and service.too_long in json.dumps(body):
+                what = "long llama"
             service.together += 1
             service.most_together = max(service.most_together, service.together)
         try:

@@ -26,7 +26,10 @@ def results(folder: str) -> xarray.Dataset:
 # ---------------------------------------------------------------- good input
 
 
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda p: p.stem)
+LONG = ("abundance",)
+
+
+@pytest.mark.parametrize("path", [pytest.param(p, marks=pytest.mark.slow) if p.stem in LONG else p for p in SWEEPS], ids=lambda p: p.stem)
 def test_every_sweep_opens_with_its_command_and_runs(command: Command, path: Path) -> None:
     head = path.read_text().splitlines()[:2]
     written = [line.removeprefix("# ") for line in head if line.startswith("# python -m sim ")]

@@ -273,6 +273,7 @@ def test_presets_of_all_subsets(tmp_path: Path) -> None:
         assert found == replace(known[subset])
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     args = [sys.executable, "-m", "sim.calibrate", "runs=20", "subsets=[report_band_58]", "walk=0", "out=fit"]

@@ -285,6 +285,7 @@ def test_pipe_that_closes_early(process: Start) -> None:
     assert child.returncode == 141
 
 
+@pytest.mark.slow
 def test_broken_folder_for_compiled_code(process: Start) -> None:
     """Nowhere to keep compiled code: an answer in one line, or none the worse for it."""
     answer = finish(process("+axes.tau=[0.1]", "runs=1", "out=a", "backend=numba", env={"HALFBLIND_CACHE": "/proc/nowhere"}), timeout=120)

@@ -151,6 +151,7 @@ def test_target_se(command: Command, cluster: Processes) -> None:
     assert "nothing left" in command(*asked, "out=b", *at(cluster)).out
 
 
+@pytest.mark.slow
 def test_workers_of_ones_own(started: Start, tmp_path: Path, whole: Path) -> None:
     """Started and ended with the command; nobody but this machine can talk to them."""
     child = started(*SWEEP, "out=a", "engine=dask", "engine.workers=2")
@@ -211,6 +212,7 @@ def test_a_worker_that_does_not_see_the_store(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- faults
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed_in_the_middle_of_a_tile(started: Start, made: Callable[..., Processes], tmp_path: Path, whole: Path) -> None:
     own = made(2, TILE_SECONDS="0.1")
     child = started(*SWEEP, "out=a", *at(own))

@@ -181,6 +181,7 @@ def test_pi_tau_comes_from_the_axis_then_the_preset_then_the_config() -> None:
     assert axes.pi_tau(fixed) is None
 
 
+@pytest.mark.slow
 def test_a_linked_axis_is_taken_for_what_it_is(tmp_path: Path) -> None:
     linked = {
         "judge": "{set: [rho_fp, rho_pf], values: {0.1: [0.1, 0.3], 0.4: [0.4, 0]}}",

@@ -58,6 +58,7 @@ def assert_same(got: np.ndarray, expected: np.ndarray) -> None:
     assert not any(different.values()), different
 
 
+@pytest.mark.slow
 def test_the_papers_worlds_are_those_of_the_reference_run_by_run() -> None:
     """One run at a time: the sums are then the record itself."""
     tables = derive(EVERYTHING)

@@ -29,6 +29,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_sigkill_at_any_instant(process: Start, tmp_path: Path, undisturbed: Path) -> None:
     """Killed while it starts, plays (twice) and writes results; each time at another moment of that."""
     rng, kept = np.random.default_rng(), 0

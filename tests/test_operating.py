@@ -141,6 +141,7 @@ def test_many_decimals_of_tau(rate: float, tau: float, long: float) -> None:
     assert abs(ever_retired([rate], tau, 24)[0] - long) < (2e-3 if rate != 0.9999 else 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("tau", [0.1, 0.123, 0.0, 0.9, -0.2, -0.9996])
 def test_close_to_the_threshold_nothing_breaks(tau: float) -> None:

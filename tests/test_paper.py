@@ -164,6 +164,7 @@ def test_errors_of_three_seeds(data: xarray.Dataset) -> None:
 # ---------------------------------------------------------------- the figures
 
 
+@pytest.mark.slow
 def test_all_are_drawn_and_twice_alike(folder: Path, tmp_path: Path) -> None:
     result = open_result(folder)
     first = figures.draw(result, tmp_path / "a", ["paper", *OURS])

@@ -338,3 +338,108 @@ def test_logs_that_are_not_taken_up(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(InputError, match="no evidence log"):
         Log(tmp_path / "c.sqlite", told)
+
+
+# ---------------------------------------------------------------- answers built to break
+
+
+DEEP = '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize("critic", ['{"pattern": "bad \\ud800 thing", "label": "neutral"}', DEEP, '{"pattern": 7}', "\x1b[2J\x00", ""])
+def test_no_answer_ends_a_run(clever: Clever, tmp_path: Path, critic: str) -> None:
+    """Whatever a model says is logged, read or fallen back from; the run goes on, and again from its log."""
+
+    def reply(body: dict[str, Any]) -> str:
+        role = clever.role(body["messages"][-1]["content"])
+        if role == "critic":
+            return critic
+        return "```python\ndef f(*a): raise ValueError('\ud800')\n```" if role == "solver" else clever(body)
+
+    with serving() as service:
+        service.reply = reply
+        play(service, tmp_path / "log.sqlite", "policy.rounds=2")
+        before, asked = contents(tmp_path / "log.sqlite"), len(service.seen)
+        play(service, tmp_path / "log.sqlite", "policy.rounds=2")
+        assert len(service.seen) == asked
+    assert contents(tmp_path / "log.sqlite") == before
+
+
+def test_a_cluster_of_any_name(clever: Clever, tmp_path: Path) -> None:
+    """The name of a cluster is no name of ours: a pattern called prior is not taken for the rewriting of the prior."""
+
+    def reply(body: dict[str, Any]) -> str:
+        user = body["messages"][-1]["content"]
+        return '{"pattern": "prior", "label": "neutral"}' if clever.role(user) == "critic" else clever(body)
+
+    with serving() as service:
+        service.reply = reply
+        play(service, tmp_path / "log.sqlite", "ablation=A8", "writing.rewrite_every=1", "policy.rounds=4", "writing.cover_guard=0.0")
+    db = sqlite3.connect(tmp_path / "log.sqlite")
+    assert db.execute("SELECT count(*) FROM priors").fetchone()[0] == 2
+    assert db.execute("SELECT count(*) FROM skills WHERE cluster = 'prior'").fetchone()[0] > 1
+
+
+def test_a_round_without_outcomes_is_no_fall(clever: Clever, tmp_path: Path) -> None:
+    """Prompts with guidance are too long for this model: evals of later rounds are void, and no reason to roll back."""
+
+    def reply(body: dict[str, Any]) -> str:
+        return clever(body)
+
+    with serving() as service:
+        service.reply = reply
+        service.too_long = "Guidance"
+        args = ["policy.rollback.on=true", "policy.rollback.patience=1", "policy.rollback.margin=0.0", "ablation=A2", "policy.rounds=4"]
+        play(service, tmp_path / "log.sqlite", *args)
+    db = sqlite3.connect(tmp_path / "log.sqlite")
+    assert db.execute("SELECT min(attempted) FROM rounds").fetchone()[0] == 0
+    assert not db.execute("SELECT count(*) FROM changes WHERE kind = 'flagged'").fetchone()[0]
+
+
+def test_what_a_trial_cost(undisturbed: Path) -> None:
+    """A capsule's tokens are those of all its calls, retries too."""
+    db = sqlite3.connect(undisturbed)
+    calls = "SELECT sum(input_tokens + output_tokens) FROM calls WHERE role IN ('router', 'solver', 'judge')"
+    assert db.execute("SELECT sum(tokens) FROM capsules").fetchone() == db.execute(calls).fetchone()
+    assert db.execute("SELECT count(*) FROM calls WHERE attempt = 1 AND role = 'router'").fetchone()[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        (["q=0.3"], "q: got 0.3, expected no rate: reward=clean takes none"),
+        (["reward=bias", "rho_pf=0.2"], "rho_pf: got 0.2, expected q, which reward=bias takes"),
+        (["reward=noise", "q=0.3"], "q: got 0.3, expected rho"),
+        (["reward=bias", "q=banana"], "reward.rho_fp: got 'banana'"),
+        (["model=scripted/one_skill", "budget.seconds=1"], "scripted roles ask no model"),
+        (["model=scripted/one_skill", "ablation=A8"], "no authoring prior"),
+        (["model=scripted/one_skill", "writing.prior=none"], "write and compare no texts"),
+        (["model=nope"], "model: got 'nope', expected local/NAME"),
+        (["seed=2024-13-45"], "a value that cannot be read"),
+        (["seed=" + "9" * 5000], "a value that cannot be read"),
+        (["seed=" + "[" * 3000], "a value that cannot be read"),
+        (["writing.per_round=5", "writing={per_round: 1}"], "writing.per_round: got two values"),
+        (["subset={}"], "subset"),
+        (["roles=null"], "roles"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(args: list[str], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        load(args)
+
+
+def test_settings_that_are_put_together() -> None:
+    assert load(["policy.rounds=2"]).settings.policy.window == 2
+    assert load(["writing.per_round=5", "writing={min_cluster: 1}"]).settings.writing.per_round == 5
+    assert "hunter2" not in str(load(["model=openai/x", "base_url=http://user:hunter2@127.0.0.1/v1"]).out)
+
+
+def test_presets_of_ones_own(tmp_path: Path) -> None:
+    """What they leave out is as usual."""
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "eager.yaml").write_text("tau: 0.0\nn_min: 5\n")
+    (tmp_path / "reward").mkdir()
+    (tmp_path / "reward" / "half.yaml").write_text("rho_fp: ${q}\nrho_pf: 0.1\n")
+    settings = load(["policy=eager", "reward=half", "q=0.2"], tmp_path).settings
+    assert (settings.policy.n_min, settings.policy.cap) == (5, 12)
+    assert (settings.reward.rho_fp, settings.reward.rho_pf) == (0.2, 0.1)

@@ -125,10 +125,24 @@ HOSTILE = {
     "long number": "def total(n): return 1 << 200_000",
     "lies as it fails": "class E(Exception):\n    def __str__(self): raise self\ndef total(n): raise E",
     "a class": "class total: pass",
+    "a number too large to read": (
+        "import sys\ndef total(n):\n    frame = sys._getframe()\n    while frame:\n"
+        "        for value in list(frame.f_locals.values()):\n            if isinstance(value, str) and len(value) > 15:\n"
+        "                sys.__stdout__.buffer.write((value + ' z [\"l\",[\"i\",\"' + 'f' * 400 + '\"],0]\\n').encode())\n"
+        "        frame = frame.f_back\n    sys.__stdout__.flush()\n    return -1"
+    ),
+    "surrogates": "def total(n): raise ValueError('\\ud800')",
     "nothing": "",
     "another": "def sum_up(n): return sum(n)",
     "not Python": "def total(n: return 6",
 }
+
+
+def test_a_fence_of_any_length_is_read_at_once() -> None:
+    began = time.process_time()
+    for text in ("```" + " " * 200_000 + "`", "`" * 200_000, "~~~\n" * 20_000, "```python\n" + " " * 200_000):
+        code_of(text, "f")
+    assert time.process_time() - began < 2
 
 
 SECONDS_LONG = ("endless at load", "prints", "prints errors", "recurses deep")

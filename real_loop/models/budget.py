@@ -142,8 +142,8 @@ class Budget:
     def add(self, reply: Reply) -> None:
         """Count an answer."""
         self._spent.calls += 1
-        self._spent.input_tokens += reply.input_tokens
-        self._spent.output_tokens += reply.output_tokens
+        self._spent.input_tokens += max(reply.input_tokens, 0)
+        self._spent.output_tokens += max(reply.output_tokens, 0)
         if reply.cost is None:
             self._spent.unpriced += 1
         else:

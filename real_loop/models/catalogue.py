@@ -73,7 +73,7 @@ CATALOGUE = {
 def folder() -> Path:
     """Where the weights are kept: HALFBLIND_MODELS, or ``~/.cache/halfblind/models``."""
     chosen = os.environ.get("HALFBLIND_MODELS")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "halfblind" / "models"
+    return Path(os.path.expanduser(chosen)) if chosen else Path.home() / ".cache" / "halfblind" / "models"
 
 
 def find(name: str) -> Path:
@@ -85,7 +85,7 @@ def find(name: str) -> Path:
         At an unknown name, at a file that is not what it should be, and when there are no weights and no hub.
     """
     if name.endswith(".gguf"):
-        return _own(Path(name).expanduser())
+        return _own(Path(os.path.expanduser(name)))
     if name not in CATALOGUE:
         known = ", ".join(f"local/{n}" for n in CATALOGUE)
         raise InputError("model", f"local/{name}", f"one of {known}", "or local/PATH.gguf for a file of your own")

@@ -7,6 +7,7 @@ import math
 import os
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from real_loop.models import catalogue, local
 from real_loop.models.budget import Budget
@@ -181,6 +182,14 @@ class LocalClient:
         await asyncio.gather(*(asyncio.to_thread(server.close) for server in self.servers))
 
 
+def _address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port beyond 65535, a bracket that is not closed
+        return False
+
+
 async def open_client(
     spec: str,
     *,
@@ -230,16 +239,18 @@ async def open_client(
     patience, budget = patience or Patience(), budget or Budget()
     if spec.startswith(LOCAL_PREFIX):
         if base_url is not None:
-            raise InputError("base_url", base_url, f"none with {spec}", "use openai-api/SERVICE/NAME for a server that runs already")
+            raise InputError(
+                "base_url", redact(base_url), f"none with {spec}", "use openai-api/SERVICE/NAME for a server that runs already"
+            )
         local.needed()
         weights = await asyncio.to_thread(catalogue.find, spec.removeprefix(LOCAL_PREFIX))
         count = servers or local.how_many(weights)
-        note(f"starting {count} llama.cpp servers")
+        note(f"starting {count} llama.cpp server{'s' if count > 1 else ''}")
         running = await local.start(weights, count, context)
         note("")
         return LocalClient(spec, running, patience, budget, note)
     key = None
-    if base_url is not None and not base_url.startswith(("http://", "https://")):
+    if base_url is not None and not _address(base_url):
         raise InputError("base_url", redact(base_url), "an address as in http://127.0.0.1:8080/v1")
     if base_url is not None and spec.startswith(("openai/", "openai-api/")):
         parts = spec.split("/")

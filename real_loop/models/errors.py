@@ -9,9 +9,11 @@ from sim.errors import RunError
 
 _KEY_LIKE = re.compile(r"(?:^|_)(?:\w*KEYS?|\w*TOKENS?|\w*SECRETS?|\w*PASSWORD|\w*PASSWD|\w*CREDENTIALS?|AUTH)$", re.IGNORECASE)
 _SHAPES = (
-    re.compile(r"\bsk-[\w*-]{6,}"),  # keys of OpenAI, Anthropic and those who imitate them, also masked in the middle
-    re.compile(r"(?<=bearer )[\w.~+/*=-]{8,}", re.IGNORECASE),
-    re.compile(r"(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"),  # user:password in an address
+    re.compile(r"\b(?:sk|gsk|hf|xai|pplx|nvapi)[-_][\w*-]{6,}"),  # of OpenAI, Anthropic and others, also masked in the middle
+    re.compile(r"\bAIza[\w-]{10,}"),
+    re.compile(r"(?:(?<=bearer )|(?<=basic )|(?<=api-key: ))[\w.~+/*=-]{6,}", re.IGNORECASE),
+    re.compile(r"(?<=://)[^/@\s]+(?=@)"),  # who asks, in an address
+    re.compile(r"(?<=[?&])[\w-]*(?:key|token|secret|password|auth)[\w-]*=[^&\s'\"]+", re.IGNORECASE),
 )
 SHORTEST = 6  # characters: a shorter value is no key, and replacing it would eat words
 

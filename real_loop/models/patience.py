@@ -95,6 +95,8 @@ async def persist(attempt: Callable[[], Awaitable[Reply]], title: str, patience:
                 if fault.retry_after is not None and fault.retry_after > patience.total:
                     tried += f", asking to wait {fault.retry_after:.0f} s"
                 todo = "nothing is lost: run the same command again when the service is back"
+                if fault.kind in ("bad body", "no connection"):
+                    todo = f"see that the model's address is right; {todo}"
                 raise ServiceError(title, tried, "an answer", todo)
             wait = min(wait, budget.left())
             note(f"{fault.kind} ({fault.detail}); again in {wait:.{0 if wait >= 10 else 1}f} s")

@@ -16,6 +16,7 @@ from real_loop.suites import Grade, Task
 TRAIN = "train"
 EVAL = "eval"
 WRITE = "write"
+REWRITE = "rewrite"
 LABELS = ("helped", "hurt", "neutral", "inapplicable")
 
 

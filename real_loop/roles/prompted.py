@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from real_loop.calls import OVERFLOW, Calls, Malformed
 from real_loop.library import Cluster, Skill
+from real_loop.log import plain
 from real_loop.models import Request
 from real_loop.patterns import features, similarity
 from real_loop.roles import LABELS, At, Attempt, Choice, Failure, Text, Verdict
@@ -46,7 +47,7 @@ def _object(text: str) -> Mapping[str, Any]:
         raise Malformed("no JSON object in it")
     try:
         value = json.loads(text[start : end + 1])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Malformed("no JSON that can be read") from None
     if not isinstance(value, dict):
         raise Malformed("no JSON object in it")
@@ -57,7 +58,7 @@ def _string(value: Mapping[str, Any], key: str, longest: int) -> str:
     got = value.get(key)
     if not isinstance(got, str) or not got.strip():
         raise Malformed(f'"{key}" is not a text')
-    return " ".join(got.split())[:longest]
+    return plain(" ".join(got.split()))[:longest]
 
 
 def _schema(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,6 +198,8 @@ class PromptedSynthesizer(_Asking):
     async def rewrite(self, at: At, prior: str, summary: str) -> tuple[str, int | None]:
         """Return the prior written anew (RT ablation A8); the old one when nothing came."""
         answered = await self.calls.ask(at, self.name, self.request(prompt("rewrite", prior=prior, summary=summary)))
+        if not answered.text.strip():
+            self.calls.fell_back(at, self.name, "the prompt is too long" if answered.stop_reason == OVERFLOW else "an empty answer")
         return answered.text.strip() or prior, answered.call
 
 

@@ -87,7 +87,7 @@ class Script:
         label, c = self.task(at).topic, self.world.c  # type: ignore[attr-defined]
         if self.world.words(at.round, rng.ROUTE, at.index)[1] >> 16 < c["mislabel"]:
             label = (self.world.words(at.round, rng.ROUTE, at.index)[0] & 0xFFFF) * c["topics"] >> 16
-        return Verdict("neutral", topic_name(label))
+        return Verdict("neutral" if failure.skill else "inapplicable", topic_name(label))
 
     async def write(self, at: At, cluster: Cluster, prior: str) -> Text | None:
         """Draw a skill's effect; phantom failures make it spurious."""

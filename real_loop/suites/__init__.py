@@ -243,7 +243,7 @@ class Suite:
                     end, took = "z", (float(a), float(b))
                 else:
                     bad = True
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 bad = True
         bad = bad or bool(rest and outcome.status == "ok") or len(values) > len(tests)
         return _Report(tuple(values[: len(tests)]), end, error, took, outcome.status, bad)

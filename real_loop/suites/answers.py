@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})([^\n`]*)")  # of one line, to be matched whole
 _CODE = re.compile(r"^(?:(?:async )?def \w+ *\(|class \w|import \w|from [\w.]+ import|@\w|\w+ *= *\S)", re.MULTILINE)
 _STRING = re.compile(r"('{3}|\"{3})(.*?)(?:\1|\Z)", re.DOTALL)
 _KEYWORDS = "def|class|import|from|async|if|for|while|try|except|else|elif|finally|with|assert|return|raise|del|global|not|match|lambda"
@@ -18,6 +18,22 @@ def _defines(code: str, entry_point: str) -> bool:
     return re.search(rf"^[ \t]*(?:async[ \t]+)?(?:def[ \t]+{name}[ \t]*\(|{name}[ \t]*=)", code, re.MULTILINE) is not None
 
 
+def _fenced(text: str) -> list[str]:
+    """Return what stands between fences; a fence that is not closed goes on to the end."""
+    blocks: list[str] = []
+    fence, inside = "", list[str]()
+    for line in text.splitlines(keepends=True):
+        found = _FENCE.fullmatch(line.rstrip("\n"))
+        if not fence and found:
+            fence = found[1]
+        elif fence and found and found[1] == fence and not found[2].strip():
+            blocks.append("".join(inside))
+            fence, inside = "", []
+        elif fence:
+            inside.append(line)
+    return [*blocks, "".join(inside)] if fence else blocks
+
+
 def code_of(answer: str, entry_point: str = "") -> str:
     """Return the code in an answer; empty when there is none.
 
@@ -26,7 +42,7 @@ def code_of(answer: str, entry_point: str = "") -> str:
     before ``</think>`` is left out.
     """
     text = answer.replace("\r\n", "\n").rpartition(_THOUGHT)[2]
-    blocks = [match[3] for match in _FENCE.finditer(text) if match[3].strip()]
+    blocks = [block for block in _fenced(text) if block.strip()]
     if blocks:
         fitting = [block for block in blocks if entry_point and _defines(block, entry_point)]
         return textwrap.dedent(fitting[-1]) if fitting else blocks[-1]

@@ -73,12 +73,12 @@ RELEASES: Final = {
 def cache() -> Path:
     """Return the folder for what can be made or fetched again; it need not exist."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "halfblind"
+    return (Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))) / "halfblind"
 
 
 def _data() -> Path:
     given = os.environ.get("HALFBLIND_DATA", "")
-    return Path(given).expanduser() if given else cache() / "data"
+    return Path(os.path.expanduser(given)) if given else cache() / "data"
 
 
 def _ways(release: Release) -> str:
@@ -178,7 +178,7 @@ def lines_of(name: str) -> tuple[str, bytes]:
     release = RELEASES[name]
     given = os.environ.get(release.override, "")
     if given:
-        return given, _read(Path(given).expanduser(), f"correct {release.override}, or unset it")
+        return given, _read(Path(os.path.expanduser(given)), f"correct {release.override}, or unset it")
     path = found(release) or fetch(release, _data())
     todo = f"delete it, and it is downloaded anew; or {_ways(release)}"
     return str(path), _checked(str(path), _read(path, todo), release, todo)

@@ -123,10 +123,11 @@ def write(path: Path, split: Split) -> None:
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise InputError(str(path), (error.strerror or str(error)).lower(), "a split that can be read", "name another file") from None
-    except UnicodeDecodeError:
-        raise InputError(str(path), "a file that is not text", "a split", "name another file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name; UnicodeDecodeError is one too
+        if isinstance(error, UnicodeDecodeError):
+            raise InputError(str(path), "a file that is not text", "a split", "name another file") from None
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InputError(str(path), reason, "a split that can be read", "name another file") from None
 
 
 def _ids(path: Path, suite: Suite, train: tuple[str, ...], evaluate: tuple[str, ...]) -> None:
