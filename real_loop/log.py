@@ -8,10 +8,12 @@ the shelf at any moment is what the changes up to it say.
 from __future__ import annotations
 
 import json
+import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +50,20 @@ TABLES: Final = {
     "faults": "id INTEGER PRIMARY KEY, kind TEXT NOT NULL, text TEXT NOT NULL, part INTEGER NOT NULL, at REAL NOT NULL",
 }
 _LOOSE: Final = frozenset(("id", "part", "at", "seconds"))  # not compared when a run is taken up
+_HOLDS: Final = {"INTEGER": "'integer'", "REAL": "'real', 'integer'", "TEXT": "'text'"}  # what a column may hold
+# What may be otherwise the next time: somebody holds the file, or there is no room. All else is wrong with the file itself.
+_PASSING: Final = frozenset((
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT
+))  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """Return a text that can be kept: what is no letter of Unicode (half of a surrogate pair) becomes a question mark."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _kept(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) else value
 
 
 def _never(table: str) -> str:
@@ -74,27 +90,35 @@ class Log:
     Raises
     ------
     InputError
-        The file is no log, or one of another configuration or version.
+        The file is no log, or one of another configuration or version, or damaged.
+    RunError
+        It cannot be written now. So says every method: what was kept before is in it.
     """
 
     def __init__(self, path: Path | str, identity: Mapping[str, Any], about: Mapping[str, Any] | None = None, paid: bool = True) -> None:
         self.path = path
         self.db = _connected(path)
         try:
+            self._begin(identity, about or {}, paid)
+        except BaseException:
+            self.db.close()
+            raise
+
+    def _begin(self, identity: Mapping[str, Any], about: Mapping[str, Any], paid: bool) -> None:
+        with _reading(self.path):
             self.db.execute("PRAGMA journal_mode=WAL")
             self.db.execute(f"PRAGMA synchronous={'FULL' if paid else 'NORMAL'}")
-            tables = {row["name"] for row in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if not tables:
+            if _tables(self.db):
+                _sound(self.db, self.path)
+            else:
                 self._create(identity)
-            elif not set(TABLES) <= tables:
-                raise InputError(str(path), "a database that is no evidence log", "a log of python -m real_loop", "give another out=")
-        except sqlite3.DatabaseError as error:
-            raise _unreadable(path, error) from error
-        _check_version(self.db, path)
-        _compare(self.db, path, identity)
-        self.part = 1 + int(self.one("SELECT count(*) FROM parts")[0])
-        self.spent_before = self.wall_seconds()
-        self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", (self.part, time.time(), json.dumps(about or {}, sort_keys=True)))
+            _compare(self.db, self.path, identity)
+            self.part = 1 + int(self.db.execute("SELECT count(*) FROM parts").fetchone()[0])
+            self.spent_before = wall_seconds(self.db)
+            row = (self.part, time.time(), json.dumps(about, sort_keys=True))
+            self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", row)
+        self._place = None if str(self.path) == ":memory:" else os.path.abspath(self.path)
+        self._file = _same(self._place)
 
     def _create(self, identity: Mapping[str, Any]) -> None:
         script = "".join(f"CREATE TABLE {name} ({columns});{_never(name)}" for name, columns in TABLES.items())
@@ -105,20 +129,53 @@ class Log:
 
     def close(self) -> None:
         """Close the file."""
-        self.db.close()
+        with self._writing():
+            self.db.close()
+
+    def there(self) -> None:
+        """See that what is written can be found: the file is still the one that it was.
+
+        Raises
+        ------
+        RunError
+            It was removed, or another was put in its place: what is written now, nobody would read.
+        """
+        if self._place is None:
+            return
+        now = _same(self._place)
+        if now is None or now != self._file:
+            got = "a log that is gone" if now is None else "another file in the place of the log"
+            raise RunError(str(self.path), got, "the one that this run writes", "put it back, and run the same command again")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            got = f"a log that cannot be used now ({error})"
+            todo = "what was kept before is in it: see that nobody else holds it and the disk has room, then run the same command again"
+            raise RunError(str(self.path), got, "to keep a row", todo) from error
 
     # ------------------------------------------------------------ rows
 
     def one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
         """Return the first row of a query, or None."""
-        return self.db.execute(query, values).fetchone()
+        with self._writing():
+            return self.db.execute(query, tuple(map(_kept, values))).fetchone()
+
+    def all(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Return all rows of a query."""
+        with self._writing():
+            return self.db.execute(query, tuple(map(_kept, values))).fetchall()
 
     def add(self, table: str, row: Mapping[str, Any]) -> int:
         """Commit a row; return its number. ``part`` and ``at`` are filled in."""
         full = {**row, "part": self.part, "at": time.time()}
         names = ", ".join(full)
         marks = ", ".join("?" * len(full))
-        return int(self.db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(full.values())).lastrowid or 0)
+        with self._writing():
+            done = self.db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(map(_kept, full.values())))
+        return int(done.lastrowid or 0)
 
     def settle(self, table: str, key: tuple[str, ...], row: Mapping[str, Any]) -> int:
         """Commit a row, or find that the log has it; return its number.
@@ -133,7 +190,7 @@ class Log:
         if there is None:
             return self.add(table, row)
         for name, value in row.items():
-            if name not in _LOOSE and there[name] != value:
+            if name not in _LOOSE and there[name] != _kept(value):
                 at = ", ".join(f"{k} {row[k]}" for k in key)
                 raise RunError(
                     f"{self.path}: {table}, {at}: {name}",
@@ -155,18 +212,20 @@ class Log:
 
     def wall_seconds(self) -> float:
         """Return how long all parts took, each up to its last row."""
-        return wall_seconds(self.db)
+        with self._writing():
+            return wall_seconds(self.db)
 
-    def spent(self) -> tuple[int, int, float]:
-        """Return calls, tokens and cost (USD) so far."""
-        row = self.one("SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost), 0) FROM calls")
-        return int(row[0]), int(row[1]), float(row[2])
+    def spent(self) -> tuple[int, int, float, int]:
+        """Return calls that were answered, tokens, cost (USD), and how many of the calls have no known cost, so far."""
+        query = "SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost), 0), coalesce(sum(cost IS NULL), 0) "
+        row = self.one(query + "FROM calls WHERE stop_reason != 'overflow'")  # real_loop.calls.OVERFLOW: refused before it was asked
+        return int(row[0]), int(row[1]), float(row[2]), int(row[3])
 
 
 def wall_seconds(db: sqlite3.Connection) -> float:
-    """Return how long all parts of a log took, each up to its last row."""
+    """Return how long all parts of a log took, each up to its last row; nothing for one that a clock set back makes end too early."""
     last = " UNION ALL ".join(f"SELECT part, at FROM {t}" for t in TABLES if t not in ("parts", "meta"))
-    took = f"SELECT max(at) - p.started AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part"
+    took = f"SELECT max(0, max(at) - p.started) AS t FROM ({last}) AS x JOIN parts AS p USING (part) GROUP BY part"
     return float(db.execute(f"SELECT coalesce(sum(t), 0) FROM ({took})").fetchone()[0])
 
 
@@ -176,16 +235,17 @@ def check(path: Path | str, identity: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        It is no log, or of another configuration or version.
+        It is no log, or of another configuration or version, or damaged.
+    RunError
+        It cannot be read now.
     """
     if Path(path).is_file() and Path(path).stat().st_size:
-        with closing(Reader(path)) as reader:
+        with closing(Reader(path)) as reader, _reading(path):
             _compare(reader.db, path, identity)
 
 
 def _compare(db: sqlite3.Connection, path: Path | str, identity: Mapping[str, Any]) -> None:
-    told = json.loads(db.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()[0])
-    have, want = dict(_leaves(told)), dict(_leaves(json.loads(json.dumps(identity))))
+    have, want = dict(_leaves(_identity(db, path))), dict(_leaves(json.loads(json.dumps(identity))))
     for key in [*want, *have]:
         if have.get(key) != want.get(key):
             got, expected = (str(side.get(key, "nothing"))[:80] for side in (want, have))
@@ -202,20 +262,21 @@ class Reader:
     Raises
     ------
     InputError
-        There is no such file, or it is no log of this version.
+        There is no such file, or it is no log of this version, or damaged.
+    RunError
+        It cannot be read now.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = found(path)
         self.db = _connected(self.path, read_only=True)
         try:
-            tables = {row["name"] for row in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        except sqlite3.DatabaseError as error:
-            raise _unreadable(self.path, error) from error
-        if not set(TABLES) <= tables:
-            raise InputError(str(self.path), "a database that is no evidence log", "a log of python -m real_loop")
-        _check_version(self.db, self.path)
-        self.identity: dict[str, Any] = json.loads(self.one("SELECT value FROM meta WHERE key = 'identity'")[0])
+            with _reading(self.path):
+                _sound(self.db, self.path)
+                self.identity = _identity(self.db, self.path)
+        except BaseException:
+            self.db.close()
+            raise
 
     def one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
         """Return the first row of a query, or None."""
@@ -233,9 +294,9 @@ class Reader:
 
 def found(path: Path | str) -> Path:
     """Return the log file that a path means: itself, or ``log.sqlite`` in the folder."""
-    path = Path(path).expanduser()
-    file = path / "log.sqlite" if path.is_dir() else path
-    if not file.is_file():
+    path = Path(os.path.expanduser(path))
+    file = path / "log.sqlite" if os.path.isdir(path) else path
+    if not os.path.isfile(file):
         raise InputError(str(path), "no log there", "a log.sqlite, or the folder of a run", "python -m real_loop makes one")
     return file
 
@@ -252,14 +313,81 @@ def _connected(path: Path | str, read_only: bool = False) -> sqlite3.Connection:
     return db
 
 
-def _check_version(db: sqlite3.Connection, path: Path | str) -> None:
+def _same(path: str | None) -> tuple[int, int] | None:
+    """Return what tells a file from every other one; None if there is none."""
+    try:
+        found = os.stat(path) if path is not None else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found else None
+
+
+@contextmanager
+def _reading(path: Path | str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path | str, error: sqlite3.Error) -> InputError:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING:
+        todo = "nothing in it was changed; see that nobody else holds it and the disk has room, then run the same command again"
+        return RunError(str(path), f"a log that cannot be used now ({error})", "one that can", todo)
+    return InputError(str(path), f"a file that cannot be read as a log ({error})", "an evidence log (SQLite)", "give another one")
+
+
+def damaged(path: Path | str, what: str) -> InputError:
+    """Return the error of a log that does not hold what a log holds."""
+    todo = "other programs wrote to it: take a copy made before, or begin anew in another folder"
+    return InputError(str(path), f"a damaged log ({what})", "an evidence log as python -m real_loop writes it", todo)
+
+
+def parsed(path: Path | str, text: Any, what: str) -> Any:
+    """Return what JSON in a log says.
+
+    Raises
+    ------
+    InputError
+        It is none.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise damaged(path, f"{what} is no JSON") from None
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {row["name"] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _sound(db: sqlite3.Connection, path: Path | str) -> None:
+    """See that a database is a log of this version, and that its columns hold what they are for: numbers, or texts."""
+    if not set(TABLES) <= _tables(db):
+        raise InputError(str(path), "a database that is no evidence log", "a log of python -m real_loop", "give another one")
     row = db.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    if row is None or json.loads(row[0]) != SCHEMA_VERSION:
-        raise InputError(str(path), f"a log of version {row[0] if row else 'unknown'}", f"version {SCHEMA_VERSION}", "give another out=")
+    version = parsed(path, row[0], "its schema_version") if row else "unknown"
+    if version != SCHEMA_VERSION:
+        raise InputError(str(path), f"a log of version {str(version)[:40]}", f"version {SCHEMA_VERSION}", "give another one")
+    for table, declared in TABLES.items():
+        bad = {
+            name: f"typeof({name}) NOT IN ({_HOLDS[kind]}" + ("" if must else ", 'null'") + ")"
+            for name, kind, must in re.findall(r"(\w+) (INTEGER|REAL|TEXT)( PRIMARY KEY| NOT NULL|)", declared)
+        }
+        sums = ", ".join(f"sum({test})" for test in bad.values())
+        for name, count in zip(bad, db.execute(f"SELECT {sums} FROM {table}").fetchone(), strict=True):
+            if count:
+                raise damaged(path, f"{table}.{name} holds what it cannot hold in {count} rows")
 
 
-def _unreadable(path: Path | str, error: Exception) -> InputError:
-    return InputError(str(path), f"a file that cannot be read as a log ({error})", "an evidence log (SQLite)", "give another out=")
+def _identity(db: sqlite3.Connection, path: Path | str) -> dict[str, Any]:
+    row = db.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+    if row is None:
+        raise damaged(path, "it has no identity")
+    told = parsed(path, row[0], "its identity")
+    if not isinstance(told, dict):
+        raise damaged(path, "its identity is no mapping")
+    return told
 
 
 def _quoted(text: str) -> str:
