@@ -1,8 +1,9 @@
 """The numbers of a run, by the simulator's names and in its units, so that the two can be laid side by side.
 
 What the simulator knows and a log does not is missing: expected evals, and without a scripted world what a skill truly does. An eval
-here is of one attempt per task (``tail_sampled``), its rate that of the tasks that had an outcome. Of an unfinished run the numbers
-are those so far, and nan where rounds are missing that they are a mean of.
+here is of one attempt per task (``tail_sampled``), its rate that of the tasks that had an outcome, and its error the standard deviation
+of the posterior under Jeffreys' prior (:func:`error`). Of an unfinished run the numbers are those so far, and nan where rounds are
+missing that they are a mean of.
 """
 
 from __future__ import annotations
@@ -80,15 +81,25 @@ def series(log: Reader | History) -> dict[str, np.ndarray]:
     -------
     dict
         Arrays of shape (rounds,): ``round``; the simulator's ``eval`` (pass rate over the tasks that had an outcome; nan if none had),
-        ``active``, ``retired``, ``evicted``, ``synthesised``, ``observed_failures``; ``eval_se`` (binomial); and the counts in MORE.
+        ``active``, ``retired``, ``evicted``, ``synthesised``, ``observed_failures``; ``eval_se`` (:func:`error`); the counts in MORE.
     """
     rounds = [now for now in _read(log).rounds if now.ended]
     plain = ("round", "active", "retired", "evicted", "synthesised", "observed_failures", *MORE)
     out: dict[str, np.ndarray] = {name: np.array([getattr(now, name) for now in rounds], np.int64) for name in plain}
-    n = np.where(out["attempted"] > 0, out["attempted"], np.nan)
-    out["eval"] = out["passes"] / n
-    out["eval_se"] = np.sqrt(out["eval"] * (1 - out["eval"]) / n)
+    out["eval"] = out["passes"] / np.where(out["attempted"] > 0, out["attempted"], np.nan)
+    out["eval_se"] = np.array([error(now.passes, now.attempted) for now in rounds])
     return out
+
+
+def error(passes: int, of: int) -> float:
+    """Return the error of a pass rate: the standard deviation of its posterior under Jeffreys' prior; nan of no task.
+
+    Unlike the binomial standard error it is not zero where none or all passed: 0.06 of 10 tasks.
+    """
+    if not of:
+        return NAN
+    p = (passes + 0.5) / (of + 1)
+    return float((p * (1 - p) / (of + 2)) ** 0.5)
 
 
 def metrics(log: Reader | History) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from real_loop.history import History, Round
-from real_loop.measures import Spending, Troubles
+from real_loop.measures import Spending, Troubles, error
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,11 +60,8 @@ def duration(seconds: float) -> str:
 
 
 def rate(passes: int, of: int) -> str:
-    """Return a pass rate with its binomial standard error."""
-    if not of:
-        return "-"
-    p = passes / of
-    return f"{p:.3f} ± {(p * (1 - p) / of) ** 0.5:.3f}"
+    """Return a pass rate with its error."""
+    return f"{passes / of:.3f} ± {error(passes, of):.3f}" if of else "-"
 
 
 def cells(now: Round, spent: Spending) -> list[str]:
@@ -86,7 +83,8 @@ def by_round(rounds: Sequence[Round], spent: Mapping[int, Spending]) -> Table:
 
 def legend(rounds: Sequence[Round]) -> str:
     """Return what the marks of the table by round mean, as far as there are any."""
-    words = ["eval: true pass rate of one attempt per task ± standard error; seen failing: train trials observed as failures"]
+    words = ["eval: true pass rate of one attempt per task ± its standard deviation under Jeffreys' prior"]
+    words += ["seen failing: train trials observed as failures"]
     words += ["+ not over"] if any(not now.ended for now in rounds) else []
     words += ["* rolled back"] if any(now.rolled_back for now in rounds) else []
     return "; ".join(words)

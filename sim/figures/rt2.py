@@ -15,6 +15,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -22,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sim.figures import style
 from sim.figures.axes import axes, played_cell, settings, text
-from sim.lives import DROPPED, EVICTED, ON_SHELF, RETIRED, Life, Replay, replay
+from sim.lives import DROPPED, EVICTED, ON_SHELF, RETIRED, Life, Replay, Stretch, replay
 
 if TYPE_CHECKING:
     import xarray
@@ -32,8 +33,10 @@ VARIABLES: Final = ("eval_by_round", "eval_by_round_sd", "floor_eval", *(f"{name
 RUN: Final = 0  # the run whose skills are drawn
 ROOM: Final = 70  # lives whose trials can all be told
 LIVES_HEIGHT: Final = 300.0  # points that are left for the bars of all lives
+LIVES_WIDTH: Final = 450.0
 NONE: Final = "#a6a6a6"  # of a bar without a number
 END: Final = {RETIRED: "x", EVICTED: "|", DROPPED: 4}  # markers
+BACK: Final = 9  # marker of a return
 
 
 def split(data: xarray.Dataset) -> dict[str, xarray.Dataset]:
@@ -119,8 +122,8 @@ def _lives(figure: Figure, ax: Axes, found: list[Life], rounds: int) -> None:
 
 def bars(
     figure: Figure, ax: Axes, found: list[Life], rounds: int, colours: list[float], scale: Normalize, label: str, extend: str = "both"
-) -> None:
-    """Draw a bar for each stretch of each life, and how it ended.
+) -> Colorbar:
+    """Draw a bar for each stretch of each life, how it ended, and where a rollback put it back; return the colour bar.
 
     Parameters
     ----------
@@ -147,11 +150,10 @@ def bars(
         size = {RETIRED: max(3.5, 0.8 * width), EVICTED: max(3.0, 1.1 * width), DROPPED: max(1.5, 0.6 * width)}[how]
         look: dict[str, Any] = {"markeredgewidth": 1.2 if how == RETIRED else 0.8, "color": style.GREY if how == DROPPED else style.INK}
         ax.plot(*(np.array(ends).T if ends else ([], [])), linestyle="none", marker=marker, markersize=size, zorder=4, **look)
-    for life, s, end in drawn:
-        final = s is life.stretches[-1]
-        if s.how == RETIRED or (final and len(found) <= ROOM):
-            place: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "ha": "left"}
-            ax.annotate(f"{s.n}", (end, life.number), fontsize=5.5, color=style.INK, zorder=5, annotation_clip=False, **place)
+    back = [(float(s.came), life.number) for life in found for s in life.stretches[1:]]
+    if back:
+        ax.plot(*np.array(back).T, linestyle="none", marker=BACK, markersize=max(4.0, 0.6 * width), color=style.COLOURS[2], zorder=4)
+    _trials(ax, drawn, rounds, len(found))
     ax.set_ylim(-1.5, max(len(found), 1) + 0.5)
     bar = figure.colorbar(ScalarMappable(scale, style.DIVERGING), ax=ax, aspect=30, pad=0.015, extend=extend)
     bar.outline.set_visible(False)  # type: ignore[operator]
@@ -163,7 +165,29 @@ def bars(
     ]
     if any(s.how == DROPPED for _, s, _ in drawn):
         marks.append(Line2D([], [], linestyle="none", marker=4, markersize=4, color=style.GREY, label="removed by a rollback"))
+    if back:
+        label = "put back by a rollback (restored)"
+        marks.append(Line2D([], [], linestyle="none", marker=BACK, markersize=4, color=style.COLOURS[2], label=label))
     ax.legend(handles=marks, loc="upper left", fontsize=7.5, borderaxespad=0.4, labelspacing=0.25)
+    return bar
+
+
+def _trials(ax: Axes, drawn: list[tuple[Life, Stretch, float]], rounds: int, number: int) -> None:
+    """Write trials beside the ends of bars, of few lives all and of many those of retired skills; where two would touch, the first."""
+    tall = 6.5 * max(number + 2, 1) / LIVES_HEIGHT  # of a number, in lives; and its length, in rounds
+    wide = 3.6 * (rounds + 1) / LIVES_WIDTH
+    taken: list[tuple[float, float, float]] = [
+        (end, end + 4.0 * (rounds + 1) / LIVES_WIDTH, life.number) for life, s, end in drawn if s.how == RETIRED
+    ]
+    for life, s, end in drawn:
+        if not (s.how == RETIRED or (s is life.stretches[-1] and number <= ROOM)):
+            continue
+        left, right = end + 5.0 * (rounds + 1) / LIVES_WIDTH, end + 5.0 * (rounds + 1) / LIVES_WIDTH + wide * len(str(s.n))
+        if any(a < right and left < b and abs(y - life.number) < tall and (y, a) != (life.number, end) for a, b, y in taken):
+            continue
+        taken.append((left, right, life.number))
+        place: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "ha": "left"}
+        ax.annotate(f"{s.n}", (end, life.number), fontsize=5.5, color=style.INK, zorder=5, annotation_clip=False, **place)
 
 
 def _growth(ax: Axes, data: xarray.Dataset, run: Replay) -> None:
