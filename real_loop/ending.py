@@ -10,7 +10,7 @@ from typing import Final
 from real_loop.history import History, snapshot
 from real_loop.log import Reader, wall_seconds
 from real_loop.measures import spending, troubles
-from real_loop.words import by_round, console, legend, totals
+from real_loop.words import by_round, console, legend, shown, totals, warnings
 from sim.errors import InputError
 
 FIRST, LAST = 3, 17  # rounds that the table shows of a long run
@@ -53,16 +53,16 @@ def say(path: Path, out: Path, export: bool, draw: bool = True) -> int:
 
 
 def _table(reader: Reader, history: History) -> None:
-    out, spent, rounds = console(), spending(reader), history.rounds
-    if not rounds:
-        out.print(totals(history, spent, troubles(reader), wall_seconds(reader.db)))
-        return
-    shown = rounds if len(rounds) <= FIRST + LAST + 1 else [*rounds[:FIRST], *rounds[-LAST:]]
-    out.print(by_round(shown, spent))
-    if len(shown) < len(rounds):
-        out.print(f"(rounds {FIRST} to {len(rounds) - LAST - 1} are left out; python -m real_loop.show has all)")
-    out.print(legend(rounds))
-    out.print(totals(history, spent, troubles(reader), wall_seconds(reader.db)))
+    out, spent, rounds, trouble = console(), spending(reader), history.rounds, troubles(reader)
+    if rounds:
+        seen = rounds if len(rounds) <= FIRST + LAST + 1 else [*rounds[:FIRST], *rounds[-LAST:]]
+        out.print(by_round(seen, spent))
+        if len(seen) < len(rounds):
+            out.print(f"(rounds {FIRST} to {len(rounds) - LAST - 1} are left out; python -m real_loop.show has all)")
+        out.print(legend(rounds))
+    out.print(totals(history, spent, trouble, wall_seconds(reader.db)))
+    for line in warnings(trouble):
+        out.print(shown(line), soft_wrap=True)
 
 
 def _drawn(history: History, out: Path) -> list[Path]:

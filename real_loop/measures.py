@@ -8,8 +8,10 @@ missing that they are a mean of.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -197,11 +199,25 @@ def spending(reader: Reader | Log) -> dict[int, Spending]:
 
 @dataclass(frozen=True)
 class Troubles:
-    """What did not go as asked: fallbacks by role, faults by kind, trials and eval tasks without an outcome."""
+    """What did not go as asked.
+
+    Attributes
+    ----------
+    fallbacks, faults
+        Counts by role, and by kind.
+    void
+        Trials and eval tasks without an outcome.
+    reasons
+        Of the fallbacks, counted, by role.
+    asked
+        How often each role was asked something, whatever tries that took.
+    """
 
     fallbacks: dict[str, int]
     faults: dict[str, int]
     void: int
+    reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         def told(what: str, counts: dict[str, int]) -> str:
@@ -211,12 +227,26 @@ class Troubles:
 
 
 def troubles(reader: Reader) -> Troubles:
-    """Count fallbacks, faults and void trials."""
-    fallbacks, faults = (
-        {row[0]: row[1] for row in reader.db.execute(f"SELECT {key}, count(*) FROM {table} GROUP BY {key} ORDER BY {key}")}
-        for table, key in (("fallbacks", "role"), ("faults", "kind"))
-    )
-    return Troubles(fallbacks, faults, int(reader.one("SELECT count(*) FROM capsules WHERE passed IS NULL")[0]))
+    """Count fallbacks with their reasons, faults and void trials."""
+    faults = {row[0]: row[1] for row in reader.db.execute("SELECT kind, count(*) FROM faults GROUP BY kind ORDER BY kind")}
+    reasons = dict[str, Counter[str]]()
+    for role, why, n in reader.db.execute("SELECT role, why, count(*) FROM fallbacks GROUP BY role, why ORDER BY role, min(rowid)"):
+        # What was answered instead differs each time.
+        reasons.setdefault(role, Counter())[re.sub(r" is .*, not one of .*", " is none of those asked for", why, flags=re.DOTALL)] += n
+    fallbacks = {role: counts.total() for role, counts in reasons.items()}
+    asked = {role: max(int(reader.one(query)[0]), fallbacks.get(role, 0)) for role, query in _ASKED.items()}
+    void = int(reader.one("SELECT count(*) FROM capsules WHERE passed IS NULL")[0])
+    return Troubles(fallbacks, faults, void, reasons, asked)
+
+
+# Paired evals take over calls of earlier rounds: so not by calls, where the log has what came of them.
+_ASKED: Final = {
+    "router": "SELECT count(route_call) FROM capsules",
+    "solver": "SELECT count(solve_call) FROM capsules",
+    "critic": "SELECT count(call) FROM verdicts",
+    "synthesizer": "SELECT count(*) FROM calls WHERE role = 'synthesizer' AND attempt = 0",
+    "judge": "SELECT count(judge_call) FROM capsules",
+}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from real_loop.history import History, Past, snapshot
 from real_loop.library import DROPPED, EVICTED, FLAGGED, RESTORED, RETIRED, Change
 from real_loop.log import Reader, wall_seconds
 from real_loop.measures import Truth, spending, tallies, troubles
-from real_loop.words import by_round, console, legend, settings, shown, table, totals
+from real_loop.words import by_round, console, legend, settings, shown, table, totals, warnings
 from sim.errors import InputError, RunError
 from sim.lives import ON_SHELF
 from sim.report import guarded
@@ -29,10 +29,16 @@ usage: python -m real_loop.show LOG [skill=N | round=N]
   python -m real_loop.show outputs/real_loop/demo24/default round=2   one round: trials, verdicts, decisions
 
 LOG is the folder of a run, or the log in it. In all tables "seen" is what the reward channel reported of train trials, "true" what
-the tests said, and chat the mean signed outcome, net / n, that the curator decides by.
+the tests said, and chat the mean signed outcome, net / n, that the curator decides by. An eval is the true pass rate of one attempt per
+eval task, ± the standard deviation of its posterior under Jeffreys' prior.
 """
 STATE: Final = {ON_SHELF: "active", RETIRED: "retired", EVICTED: "evicted", DROPPED: "dropped"}
+COUNTED: Final = """\
+seen, true: passes in its train trials of the round, as observed and truly; n, net, chat: of its train trials up to then;
+eval: eval tasks of the round that it was routed to, and how many of them truly passed (passes/tasks)"""
 TEXT: Final = {"applicability": "applies when", "insight": "insight", "pitfalls": "pitfalls", "postcondition": "check"}
+FALLBACKS: Final = ("fallbacks of", "times", "reason")
+REASONS: Final = 5  # that are told of each role
 SKILLS: Final = ("skill", "name", "state", "born", "left", "n", "net", "chat", "seen", "true", "cluster")
 
 
@@ -87,8 +93,16 @@ def run(reader: Reader, history: History) -> None:
     if history.rounds:
         out.print(by_round(history.rounds, spent))
         out.print(legend(history.rounds))
-    out.print(totals(history, spent, troubles(reader), wall_seconds(reader.db)))
+    trouble = troubles(reader)
+    out.print(totals(history, spent, trouble, wall_seconds(reader.db)))
+    for line in warnings(trouble):
+        out.print(shown(line), soft_wrap=True)
     out.print(doubts(history))
+    if rows := [[role, str(n), why] for role, counts in trouble.reasons.items() for why, n in counts.most_common(REASONS)]:
+        out.print()
+        out.print(table(FALLBACKS, rows, left=("fallbacks of", "reason")))
+        if left := sum(max(0, len(counts) - REASONS) for counts in trouble.reasons.values()):
+            out.print(f"(and {left} rarer reasons)")
     if not history.skills:
         out.print("no skill was written" + ("" if history.finished else " yet"))
         return
@@ -142,7 +156,7 @@ def skill(reader: Reader, history: History, number: int) -> None:
     if truth:
         out.print(f"  true effect:  {truth.effect(past.skill):+.3f} logit" + (", spurious" if truth.spurious(past.skill) else ""))
     out.print()
-    out.print(_origin(past))
+    out.print(_origin(past, history))
     rows = []
     n = net = 0
     happened = {t: [c for r, c in past.changes if r == t] for t, _ in past.changes}
@@ -160,16 +174,19 @@ def skill(reader: Reader, history: History, number: int) -> None:
         rows.append([str(t), seen, true, str(n), f"{net:+d}", chat, evals, "; ".join(why(c, history) for c in happened.get(t, ()))])
     columns = ("round", "seen", "true", "n", "net", "chat", "eval", "what happened")
     out.print(table(columns, rows, left=("what happened",)))
+    out.print(COUNTED)
     out.print(_state(past, history))
 
 
-def _origin(past: Past) -> str:
+def _origin(past: Past, history: History) -> str:
     if past.source is None:
         return "the shelf began with it"
     c = past.source
     counts = Counter(c.patterns)
     phantom = f", {c.phantoms / c.amount:.0%} of them phantoms" if c.phantoms and c.amount else ""
-    lines = [f"written in round {past.skill.born} from {c.amount / 256:.1f} failures of the cluster {c.name!r}{phantom}:"]
+    memory = history.library.writing.memory
+    faded = f" (unused ones fade: each round keeps {memory:g} of them)" if c.amount < 256 * len(c.patterns) else ""
+    lines = [f"written in round {past.skill.born} from {c.amount / 256:.1f} failures{faded} of the cluster {c.name!r}{phantom}:"]
     lines += [f"  {n:3} x {pattern}" for pattern, n in counts.most_common(12)]
     return shown("\n".join([*lines, f"  and {len(counts) - 12} more" if len(counts) > 12 else ""]).rstrip())
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from real_loop.history import History, Round
 from real_loop.measures import Spending, Troubles, error
@@ -14,6 +17,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDE: Final = 160  # columns of what is not a terminal
+MANY: Final = 0.1  # fallbacks of a role, of what it was asked, from which that is said
+# What a fallback of a role means.
+INSTEAD: Final = {
+    "router": "no skill was tried there",
+    "solver": "those trials have no outcome",
+    "critic": "no skill can be written from those failures",
+    "synthesizer": "no skill was written there",
+    "judge": "it counts as a failure",
+}
 COLUMNS: Final = ("round", "eval", "active", "retired", "evicted", "written", "seen failing", "routed", "calls", "tokens", "USD")
 
 
@@ -42,7 +54,35 @@ def settings(identity: Mapping[str, Any]) -> list[str]:
         words.append(f"rollback at {p['rollback']['margin']:g} below the best, {p['rollback']['patience']} in a row")
     if identity["roles"]["mode"] != "adjudicate":
         words.append(f"mode {identity['roles']['mode']}")
+    words += [other] if (other := ", ".join(unusual(identity))) else []
     return [*words, f"seed {identity['seed']}, run {identity['run']}"]
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    import yaml
+
+    return dict(yaml.safe_load((Path(__file__).parent / "conf" / "config.yaml").read_text()))
+
+
+def unusual(identity: Mapping[str, Any]) -> list[str]:
+    """Return what is not as ``conf/config.yaml`` has it, of how skills are written, evals attempted and models asked.
+
+    Scripted roles have theirs from the world: nothing is said of them.
+    """
+    if "world" in identity:
+        return []
+    usual, words = _defaults(), list[str]()
+    given = [(name, identity["writing"].get(name), value) for name, value in usual["writing"].items()]
+    given.append(("evals", identity["evals"], usual["evals"]))
+    for role, asked in usual["roles"].items():
+        if isinstance(asked, Mapping) and (role != "judge" or identity["reward"]["kind"] == "judge"):
+            given += [(f"{role}.{name}", identity["roles"][role].get(name), value) for name, value in asked.items()]
+    for name, got, value in given:
+        if got != value:
+            is_number = isinstance(got, int | float)
+            words.append(f"{name} = {got:g}" if is_number else f"{name} {'null' if got is None else Path(str(got)).name}")
+    return words
 
 
 def number(value: float) -> str:
@@ -98,6 +138,20 @@ def totals(history: History, spent: Mapping[int, Spending], troubles: Troubles, 
     return f"{over}; {took}, {duration(wall)} of wall time; {troubles}"
 
 
+def warnings(troubles: Troubles) -> list[str]:
+    """Return a line for each role of which more than a few answers could not be used: why, and what to do."""
+    lines = []
+    for role, n in troubles.fallbacks.items():
+        asked = troubles.asked.get(role, n)
+        if n > MANY * asked:
+            ((why, _),) = troubles.reasons[role].most_common(1)
+            line = (
+                f"{role}: {n} of {asked} answers could not be used, most often since: {why}; {INSTEAD.get(role, 'its fallback stood in')}"
+            )
+            lines.append(f"{line}. Try another model for this role: roles.{role}.model=...")
+    return lines
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = (), title: str | None = None) -> Table:
     """Return a table without lines; numbers to the right. Texts are shown as they are, brackets and all."""
     from rich.table import Table
@@ -112,10 +166,23 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[
 
 
 def console() -> Console:
-    """Return a console on standard output, wide where that is no terminal."""
+    """Return a console on standard output; where that is no terminal it is wide, and lines have no blanks at their ends."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
+    terminal = sys.stdout.isatty()
+    file = None if terminal else cast("IO[str]", _Trimmed())
+    return Console(file=file, width=None if terminal else WIDE, highlight=False, markup=False, emoji=False)
+
+
+class _Trimmed:
+    """Standard output, without blanks at the ends of lines. It is given whole lines."""
+
+    def write(self, text: str) -> int:
+        sys.stdout.write(re.sub(r" +$", "", text, flags=re.MULTILINE))
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
 
 
 def shown(text: str) -> str:
