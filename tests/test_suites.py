@@ -11,6 +11,7 @@ import math
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
