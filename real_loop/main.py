@@ -130,7 +130,6 @@ def play(plan: Plan, command: str, export: bool = False) -> int:
         return 130
     finally:
         release()
-        run.listening()
     status = ending.say(path, plan.out, export)
     if ended is not None:
         raise ended

@@ -57,7 +57,6 @@ def _main(args: list[str]) -> int:
     from real_loop import sandbox, suites
     from real_loop.config import load
     from real_loop.main import held, shown
-    from real_loop.run import listening
     from real_loop.tasks import OWN, solver_model, split_name
 
     settings = load(args, more).settings
@@ -81,7 +80,6 @@ def _main(args: list[str]) -> int:
         return 130
     finally:
         release()
-        listening()
     _write(path, settings, suite, model, passes)
     return 0
 

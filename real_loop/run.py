@@ -218,7 +218,7 @@ class Interrupted(Exception):  # noqa: N818 - a KeyboardInterrupt that may pass 
 async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, note: Callable[[str], None], local: bool) -> T:
     """Await work; at the first Ctrl-C begin no call any more, and wait a while for those in flight unless they cost nothing.
 
-    Once it is stopped, further signals are passed over until :func:`listening` again: the rest takes a moment only.
+    Once it is stopped, further signals are passed over: what is left takes a moment, and then the process ends.
 
     Raises
     ------
@@ -253,9 +253,3 @@ async def until_stopped(work: Coroutine[Any, Any, T], calls: Calls, note: Callab
             running.remove_signal_handler(number)
             if stopped:
                 signal.signal(number, signal.SIG_IGN)
-
-
-def listening() -> None:
-    """Take signals as usual again."""
-    for number in SIGNALS:
-        signal.signal(number, signal.default_int_handler)
