@@ -1,4 +1,5 @@
-"""What is seen of a run while it plays: a table on a terminal, updated as things happen; elsewhere a line per finished round.
+"""What is seen of a run while it plays: a table on a terminal, updated as things happen; elsewhere a line per finished round, and
+one now and then of what is going on.
 
 What the log had already, when a run is taken up, is passed over in one line and tells nothing about the time left.
 """
@@ -6,7 +7,9 @@ What the log had already, when a run is taken up, is passed over in one line and
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from real_loop.calls import Calls
@@ -20,7 +23,13 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("round", "eval", "active", "retired", "evicted", "written", "seen failing", "calls", "tokens", "USD")
 DOING: Final = {TRAIN: "train trials", EVAL: "eval tasks", "critic": "failures criticised", "write": "skills written"}
-QUIET: Final = 30.0  # s between lines that say the same of a failing service, where there is no terminal
+# Headers where the terminal is too narrow for those above, and columns that are left out then, the first first.
+SHORT: Final = {"seen failing": "failing"}
+SPARE: Final = ("evicted", "retired", "failing", "tokens", "written", "calls", "USD")
+GAP: Final = 2  # between columns
+# Where there is no terminal, s:
+QUIET: Final = 30.0  # between lines that say the same of a failing service
+SILENT: Final = 60.0  # after a line, until one says what is going on
 
 
 class View:
@@ -44,7 +53,12 @@ class View:
         self.sizes = dict[str, int]()  # train trials and eval tasks of a round
         self.units = 0  # of these, done so far
         self.fallbacks = 0
+        self.unpriced = 0  # calls in the log of unknown cost, at the start
         self.last_note, self.noted_at = "", -QUIET
+        self.waiting = ""  # what was said to be waited for, and not yet that it is over
+        self.said_at = self.began_at
+        self.over = threading.Event()
+        self.teller: threading.Thread | None = None
         # What comes from the log comes before all that is new.
         self.found: list[int] = []  # rounds that the log had
         self.new_since: float | None = None
@@ -59,12 +73,18 @@ class View:
             self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
             self.live = Live(get_renderable=self._drawn, console=self.console, refresh_per_second=4, transient=True)
             self.live.start()
+        else:
+            self.teller = threading.Thread(target=self._tell, daemon=True)
+            self.teller.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.live is not None:
             self.live.stop()
         else:
+            self.over.set()
+            if self.teller is not None:
+                self.teller.join()
             self._say_found()
 
     # ------------------------------------------------------------ what happens
@@ -73,17 +93,23 @@ class View:
         """Watch these calls."""
         self.calls = calls
         calls.watch = self._called
+        self.unpriced = calls.log.one("SELECT count(*) FROM calls WHERE cost IS NULL")[0]
 
     def note(self, text: str) -> None:
         """Say what is waited for; empty when it is over."""
         text = shown(" ".join(text.split()))
         kind = text.partition(" (")[0]
         again = kind == self.last_note.partition(" (")[0] and time.monotonic() - self.noted_at < QUIET
-        if self.live is None and text and not again:
-            print(f"waiting: {text}", file=sys.stderr, flush=True)
-            self.noted_at = time.monotonic()
-        if text or self.live is not None:
+        if self.live is not None:
             self.last_note = text
+        elif text:
+            if not again:
+                self._say(f"waiting: {text}")
+                self.noted_at, self.waiting = time.monotonic(), kind
+            self.last_note = text
+        elif self.waiting:
+            self._say(f"no longer waiting: {self.waiting} (over after {duration(time.monotonic() - self.noted_at)})")
+            self.waiting = ""
 
     def began(self, round_: int, phase: str, total: int) -> None:
         """A phase begins."""
@@ -123,8 +149,7 @@ class View:
         self._say_found()
         took = f"; {number(spent.calls)} calls, {number(spent.tokens)} tokens, {spent.price} USD" if spent.calls else ""
         words = ", ".join(f"{counts[name]} {name}" for name in names[:4])
-        line = f"round {round_}: eval {evals}, {words}{took}; {self._time()}"
-        print(line, file=sys.stderr, flush=True)
+        self._say(f"round {round_}: eval {evals}, {words}{took}; {self._time()}")
 
     def _called(self) -> None:
         """A call was made just now: from here on nothing comes from the log."""
@@ -140,8 +165,26 @@ class View:
         if self.found:
             first, last = self.found[0], self.found[-1]
             what = f"round {first} was" if first == last else f"rounds {first} to {last} were"
-            print(f"{what} in the log already", file=sys.stderr, flush=True)
+            self._say(f"{what} in the log already")
             self.found = []
+
+    def _say(self, line: str) -> None:
+        self.said_at = time.monotonic()
+        print(f"{line}\n", end="", file=sys.stderr, flush=True)  # in one piece: two threads speak
+
+    def _tell(self) -> None:
+        """Say what is going on whenever nothing was said for a while; runs in a thread of its own."""
+        while not self.over.wait(max(0.05, self.said_at + SILENT - time.monotonic())):
+            if time.monotonic() - self.said_at >= SILENT:
+                if self.phase:
+                    self._say(self._going_on())
+                else:
+                    self.said_at = time.monotonic()  # nothing began: what is waited for was said
+
+    def _going_on(self) -> str:
+        """Return a line of where the run is."""
+        words = [f"round {self.now}: {self.done} of {self.total} {DOING.get(self.phase, self.phase)}", self._totals()]
+        return "; ".join(words + ([f"waiting: {self.last_note}"] if self.waiting else []))
 
     # ------------------------------------------------------------ what is shown
 
@@ -161,8 +204,8 @@ class View:
     def _totals(self) -> str:
         words = []
         if self.calls is not None and (spent := self.calls.budget.spent).calls:
-            cost = f"{spent.cost:.4g}{'+?' if spent.unpriced else ''}"
-            words = [f"{spent.calls:,} calls", f"{spent.tokens:,} tokens", f"{cost} USD", f"{self.fallbacks} fallbacks"]
+            price = Spending(spent.calls, spent.tokens, spent.cost, self.unpriced + spent.unpriced).price
+            words = [f"{spent.calls:,} calls", f"{spent.tokens:,} tokens", f"{price} USD", f"{self.fallbacks} fallbacks"]
             words.append(f"{sum(spent.faults.values())} faults")
         return ", ".join([*words, self._time()])
 
@@ -173,16 +216,39 @@ class View:
         from rich.table import Table
         from rich.text import Text
 
-        room = max(3, self.console.height - 6)
+        room = max(3, self.console.height - 7)
         parts: list[Any] = [Text(shown(self.title), style="bold", no_wrap=True)]
         if self.rows:
-            parts.append(table(COLUMNS, self.rows[-room:]))
+            parts.append(table(*fitted(self.rows[-room:], self.console.width)))
         if self.phase:
             line = Table.grid(padding=(0, 1))
             what = Text(f"round {self.now} (of {self.rounds}): {DOING.get(self.phase, self.phase)}")
             line.add_row(what, ProgressBar(total=max(self.total, 1), completed=self.done, width=24), Text(f"{self.done}/{self.total}"))
             parts.append(line)
-        parts.append(Text(self._totals(), no_wrap=True, overflow="ellipsis"))
+        parts.append(Text(self._totals()))
         if self.last_note:
             parts.append(Text(f"waiting: {self.last_note}", style="yellow", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of a table that a terminal has room for: with short headers, then without errors, then without some."""
+
+    def wide(columns: list[str], rows: list[list[str]]) -> int:
+        return sum(max(map(len, column)) + GAP for column in zip(columns, *rows, strict=True)) - GAP
+
+    columns, cells = list(COLUMNS), [list(row) for row in rows]
+    if wide(columns, cells) > width:
+        columns = [SHORT.get(name, name) for name in columns]
+    if wide(columns, cells) > width:
+        at = columns.index("eval")
+        for row in cells:
+            row[at] = row[at].partition(" ")[0]
+    for name in SPARE:
+        if wide(columns, cells) <= width:
+            break
+        at = columns.index(name)
+        del columns[at]
+        for row in cells:
+            del row[at]
+    return columns, cells

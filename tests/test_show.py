@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,12 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
-from real_loop import ending, export, history, measures, show
+from real_loop import config, ending, export, figures, history, measures, show, view, words
 from real_loop.calls import Calls
 from real_loop.log import TABLES, Log, Reader
+from real_loop.main import main as run
 from real_loop.view import View
-from sim.figures import possible, rounds
+from sim.figures import possible, rounds, style
 from sim.figures.axes import prepare
 from sim.variables import SERIES_VARIABLES, VARIABLES
 from tests import talking
@@ -53,6 +57,16 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _, log = talking.play(":memory:", Unseen(), *NOISE)
     log.add("faults", {"kind": "timeout", "text": "timeout (no answer in 60 s); again in 2 s"})
     return kept(log, tmp_path_factory.mktemp("talked") / "log.sqlite")
+
+
+@pytest.fixture(scope="module")
+def ratchet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of a scripted run with rollbacks that put retired skills back."""
+    out = tmp_path_factory.mktemp("ratchet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw", lambda history, folder: [])
+        assert run(["model=scripted/mbpp_hard100", "policy=rt", "policy.rounds=45", f"out={out}"]) == 0
+    return out / "log.sqlite"
 
 
 @pytest.fixture
@@ -168,6 +182,128 @@ def test_show_while_a_run_writes(shown: Command, tmp_path: Path) -> None:
     assert "0 of 4 rounds" in seen[0].out
     assert "1 of 4 rounds; " in seen[2].out
     assert re.search(r"^ +1\+ ", seen[2].out, re.MULTILINE)
+
+
+def test_what_show_counts_is_explained(shown: Command, ratchet: Path) -> None:
+    said = shown(str(ratchet), "skill=9").out
+    assert re.search(r"from \d\.\d failures \(unused ones fade: each round keeps 0\.94 of them\) of the cluster", said)
+    assert "eval: eval tasks of the round that it was routed to" in said
+    assert not [line for line in said.splitlines() if line != line.rstrip()]
+    assert not [line for line in shown(str(ratchet)).out.splitlines() if line != line.rstrip()]
+
+
+@pytest.mark.parametrize(("passes", "of", "error"), [(0, 10, 0.0601), (10, 10, 0.0601), (5, 10, 0.1443), (1, 1, 0.25), (0, 40, 0.0168)])
+def test_the_error_of_an_eval_is_never_zero(passes: int, of: int, error: float) -> None:
+    from scipy.stats import beta
+
+    assert measures.error(passes, of) == pytest.approx(beta(passes + 0.5, of - passes + 0.5).std()) == pytest.approx(error, abs=5e-4)
+    assert words.rate(passes, of) == f"{passes / of:.3f} ± {measures.error(passes, of):.3f}"
+
+
+def test_the_error_of_no_eval() -> None:
+    assert np.isnan(measures.error(0, 0))
+    assert words.rate(0, 0) == "-"
+
+
+def test_fallbacks_are_told_with_their_reasons(shown: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    _, log = talking.play(":memory:", Unseen())
+    again = [f"\"label\" is '{i}', not one of helped, hurt, neutral, inapplicable" for i in range(40)]
+    for i, why in enumerate([*again, "no JSON object in it"]):
+        log.add("fallbacks", {"round": 3, "phase": "eval", "role": "critic", "subject": f"x{i}", "why": why})
+    kept(log, tmp_path / "log.sqlite")
+    trouble = measures.troubles(Reader(tmp_path))
+    assert trouble.reasons["critic"].most_common(1) == [('"label" is none of those asked for', 40)]
+    (line,) = (line for line in words.warnings(trouble) if line.startswith("critic"))
+    asked = Reader(tmp_path).one("SELECT count(*) FROM verdicts WHERE call IS NOT NULL")[0]
+    assert line.startswith(
+        f"critic: {trouble.fallbacks['critic']} of {max(asked, trouble.fallbacks['critic'])} answers could not be used, "
+    )
+    assert 'since: "label" is none of those asked for; ' in line
+    assert line.endswith("roles.critic.model=...")
+    assert ending.say(tmp_path / "log.sqlite", tmp_path, export=False, draw=False) == 0
+    assert line in capfd.readouterr().out.splitlines()
+    out = shown(str(tmp_path)).out
+    assert line in out.splitlines()
+    assert re.search(r'^critic +40  "label" is none of those asked for$', out, re.MULTILINE)
+    few = measures.Troubles({"critic": 3}, {}, 0, {"critic": measures.Counter({"no JSON": 3})}, {"critic": 30})
+    assert words.warnings(few) == []
+
+
+def test_settings_that_are_not_the_default_are_named(ratchet: Path) -> None:
+    plan, log = talking.play(
+        ":memory:", Unseen(), "writing.prior=none", "writing.similarity=null", "writing.cover_guard=0", "evals=paired",
+        "roles.critic.max_tokens=90",
+    )  # fmt: skip
+    log.close()
+    identity = json.loads(json.dumps(config.identity(plan.settings)))
+    said = "min_cluster = 2, cover_guard = 0, similarity null, prior none, evals paired, critic.max_tokens = 90"
+    assert ", ".join(words.unusual(identity)) == said
+    assert said in words.settings({**identity, "tasks": {"train": [], "eval": []}})
+    assert words.unusual(Reader(ratchet).identity) == []  # the world's own
+
+
+# ---------------------------------------------------------------- figures
+
+
+def legend(ax: Axes) -> set[str]:
+    """Return what a legend says."""
+    box = ax.get_legend()
+    assert box is not None
+    return {text.get_text() for text in box.get_texts()}
+
+
+def test_the_trajectory_shows_what_came_and_went(ratchet: Path, talked: Path) -> None:
+    past = history.History(Reader(ratchet))
+    with style.context():
+        figure = figures.trajectory(past)
+    first, second, third, fourth = figure.axes
+    data = measures.series(past)
+    up = [bar.get_height() for bar in third.containers[0]]
+    down = [-bar.get_height() for bars in third.containers[1:] for bar in bars]
+    assert sum(up) == data["synthesised"].sum()
+    assert sum(down) == data["retired"].sum() + data["evicted"].sum() > 0
+    assert len(up) == 23
+    assert third.get_title("left").endswith("sums over 2 rounds")
+    labels = {label for ax in figure.axes for label in legend(ax)}
+    m = measures.metrics(past)
+    assert f"mean of the first and the last 10 rounds: {m['first_sampled']:.3f} and {m['tail_sampled']:.3f}" in labels
+    assert "as observed, and true: no label was flipped" in labels
+    assert "true" not in labels
+    assert not first.texts
+    for ax in (second, fourth):
+        assert ax.get_ylim()[0] < 0  # a point at 0 is whole
+    with style.context():
+        short = figures.trajectory(history.History(Reader(talked)))
+    assert len(short.axes[2].containers[0]) == 4
+    assert {"true", "as observed"} <= legend(short.axes[3])
+
+
+def test_evals_of_zero_have_an_axis(talked: Path) -> None:
+    past = history.History(Reader(talked))
+    for now in past.rounds:
+        now.passes = 0
+    with style.context():
+        first = figures.trajectory(past).axes[0]
+    low, high = first.get_ylim()
+    assert low < 0
+    assert high > 0.2
+    (segments,) = (c.get_segments() for c in first.collections if isinstance(c, LineCollection))
+    assert min(y for segment in segments for _, y in segment) == 0
+
+
+def test_lives_are_numbered_and_returns_marked(ratchet: Path, talked: Path) -> None:
+    past = history.History(Reader(ratchet))
+    assert any(len(life.stretches) > 1 for life in measures.lives(past))
+    with style.context():
+        ax, bar = figures.of_skills(past).axes
+    assert "put back by a rollback (restored)" in legend(ax)
+    assert bar.get_ylim()[0] >= -1
+    assert "-tau" in {text.get_text() for text in bar.texts}
+    with style.context():
+        figure = figures.of_skills(history.History(Reader(talked)))
+    assert figure.axes[0].get_yticklabels()[0].get_text().startswith("#0  Cost")
+    assert "restored" not in " ".join(legend(figure.axes[0]))
+    assert "min_cluster = 2  ·  seed 1, run 0" in figure.texts[1].get_text().replace("\n", "  ·  ")
 
 
 # ---------------------------------------------------------------- export
@@ -291,6 +427,47 @@ def test_a_terminal_sees_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert word in screen.seen
     assert re.search(r"\d+ calls, [\d,]+ tokens, 0\.\d+ USD, \d+ fallbacks, 0 faults, 0:00:0\d passed", screen.seen)
     assert re.search(r"^ +3 +0\.\d+ ± 0\.\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +0\.\d+", screen.seen, re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", [200, 94, 88, 80, 60, 30])
+def test_the_table_fits_the_terminal(width: int) -> None:
+    rows = [[str(i), "0.175 ± 0.060", "12", "3", "2", "2", "43", "255", "61.1k", price] for i, price in enumerate(("0.2551", "1.23+?"))]
+    columns, cells = view.fitted(rows, width)
+    assert sum(max(map(len, c)) + 2 for c in zip(columns, *cells, strict=True)) - 2 <= width
+    assert columns[:3] == ["round", "eval", "active"]
+    assert len(columns) == (10 if width >= 80 else len(columns))
+    assert cells[0][1] == ("0.175 ± 0.060" if width >= 88 else "0.175")
+    assert ("seen failing" in columns) == (width >= 94)
+    assert rows[0][1] == "0.175 ± 0.060"
+
+
+def test_elsewhere_it_is_said_what_goes_on(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "SILENT", 0.2)
+
+    def ask(asked: int) -> None:
+        if asked == 20:
+            time.sleep(0.5)
+
+    with View(4, "slow") as watch:
+        watch.note("starting 2 servers")
+        watch.note("")
+        watch.note("")
+        talking.play(":memory:", watch, stop=ask)[1].close()
+    first, second, *lines = capfd.readouterr().err.splitlines()
+    assert first == "waiting: starting 2 servers"
+    assert second == "no longer waiting: starting 2 servers (over after 0:00:00)"
+    going = [line for line in lines if re.match(r"round 0: \d+ of \d+ ", line)]
+    assert 1 <= len(going) <= 4
+    assert re.search(r"\d of \d+ [a-z ]+; \d+ calls, [\d,]+ tokens, 0\.\d+ USD, \d+ fallbacks, 0 faults, 0:00:0\d passed", going[0])
+
+
+def test_a_cost_that_nobody_knows_is_said_alike_while_it_plays() -> None:
+    with View(4, "free") as watch:
+        _, log = talking.play(":memory:", watch)
+        assert watch.calls is not None
+        watch.calls.budget.spent.unpriced = watch.calls.budget.spent.calls
+        assert " tokens, ? USD, " in watch._totals()
+    log.close()
 
 
 def test_elsewhere_a_line_per_round_and_little_of_what_was_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
