@@ -1,32 +1,36 @@
 """A log, read: the run played again from its evidence, and what became of each skill.
 
 The evidence is what was asked of others: outcomes of trials, the critic's verdicts, the texts of skills. From it alone a fresh library
-makes the curator's decisions again; that they are those in the log is what :func:`check` says. Logs of unfinished runs are read as far
+makes the curator's decisions again; that they are those in the log is what :func:`check` says, and that the evidence is what the roles
+said (:mod:`real_loop.evidence`). Logs of unfinished runs are read as far
 as they go, also while a run writes them. Numbers in the simulator's units are in :mod:`real_loop.measures`.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from real_loop.library import DROPPED, EVICTED, FLAGGED, RESTORED, RETIRED, WRITTEN, Change, Cluster, Library, Skill
-from real_loop.log import Reader
+from real_loop.log import Reader, damaged, reading
 from real_loop.roles import EVAL, TRAIN
-from real_loop.settings import Writing
+from real_loop.settings import Settings
+from sim import curators
 from sim.errors import InputError, RunError
 from sim.lives import ON_SHELF, Stretch
-from sim.model import Policy, World, from_mapping
+from sim.model import Cell, Channel, World, from_mapping
+from sim.tables import EFFECT_BINS, check_limits
 
 Row: TypeAlias = dict[str, Any]
 TODO: Final = "the log was changed, or other code wrote it"
-_TRIAL: Final = "id, round, phase, task, position, skill, injected, passed, observed, reason"
+_TRIAL: Final = "id, round, phase, task, position, skill, injected, route_call, solve_call, judge_call, passed, observed, reason, tokens"
+_UNTOLD: Final = {"sandbox": "limits", "concurrency": 1, "patience": 0.0}  # settings that are no part of an identity
 
 
 @dataclass
@@ -123,6 +127,14 @@ class History:
 
     Attributes
     ----------
+    settings, cell
+        What the identity says; the cell of scripted roles, else None.
+    trials
+        Capsules by round and phase, in the order of tasks.
+    shelves, ready
+        Skills on the shelf when the trials of a round and phase were routed; clusters that skills were to be written from in a round.
+    verdicts, texts
+        The critic's verdicts, by capsule; rows of skills, by round.
     changes
         Decisions of a fresh library that was fed the evidence: round, step in it, change.
     logged
@@ -137,51 +149,77 @@ class History:
     Raises
     ------
     InputError
-        It is a log of something else: of probes.
+        It is a log of something else: of probes; or damaged.
     RunError
         The evidence contradicts itself, so that it cannot be played.
     """
 
     def __init__(self, reader: Reader) -> None:
-        self.path, self.identity = reader.path, reader.identity
+        self.reader, self.path, self.identity = reader, reader.path, reader.identity
         if "policy" not in self.identity:
             raise InputError(str(self.path), "a log of no run", "one of python -m real_loop, with a library in it")
-        self.policy = from_mapping(Policy, self.identity["policy"], "policy")
+        self.settings, self.cell = understood(self.path, self.identity)
+        s, self.policy, self._known = self.settings, self.settings.policy, known_patterns(self.identity)
         self.tasks: dict[str, list[str]] = self.identity["tasks"]
-        self.library = Library(
-            self.policy,
-            from_mapping(Writing, self.identity["writing"], "writing"),
-            len(self.tasks["train"]),
-            self.identity["seed"],
-            self.identity["run"],
-            known_patterns(self.identity),
-        )
+        self.library = Library(s.policy, s.writing, len(self.tasks[TRAIN]), s.seed, s.run, self._known)
         self.changes: list[tuple[int, int, Change]] = []
         self.pending = 0
         self.rounds: list[Round] = []
         self.skills: dict[int, Past] = {}
         self.doubts: list[RunError] = []
+        self.shelves: dict[tuple[int, str], tuple[Skill, ...]] = {}
+        self.ready: dict[int, list[Cluster]] = {}
         self._best_passes: dict[int, int] = {}
         with snapshot(reader):
             self._load(reader)
         try:
             self._play()
         except (KeyError, StopIteration, IndexError) as error:
-            raise self._error("evidence", f"{type(error).__name__} ({error}) when played again", "trials of skills on the shelf") from error
+            raise self.error("evidence", f"{type(error).__name__} ({error}) when played again", "trials of skills on the shelf") from error
         for entry in self.library.shelf:
             past = self._counted(entry.number, entry.n, entry.net)
             past.stretches.append(Stretch(past.came, None, ON_SHELF, entry.n, entry.net, past.passes))
 
     def _load(self, reader: Reader) -> None:
         self.trials: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        for row in reader.db.execute(f"SELECT {_TRIAL} FROM capsules ORDER BY round, phase, position"):
-            self.trials[row["round"], row["phase"]].append(dict(row))
-        self._verdicts = {row["capsule"]: row for row in reader.rows("verdicts", "id")}
-        self._texts: dict[int, list[Row]] = defaultdict(list)
+        places = {(phase, task): i for phase in (TRAIN, EVAL) for i, task in enumerate(self.tasks[phase])}
+        for row in map(dict, reader.db.execute(f"SELECT {_TRIAL} FROM capsules ORDER BY round, phase, position")):
+            place = places.get((row["phase"], row["task"]))
+            if place is None:
+                self._doubt(f"{_at(row)}", "a trial", "none: the run has no such task")
+                continue
+            if row["position"] != place:
+                self._doubt(f"{_at(row)}: position", row["position"], f"{place}, the place of its task")
+            self._outcome(row)
+            self.trials[row["round"], row["phase"]].append(row)
+        for rows in self.trials.values():
+            rows.sort(key=lambda row: places[row["phase"], row["task"]])
+        self.verdicts = {row["capsule"]: row for row in reader.rows("verdicts", "id")}
+        failed = {row["id"]: row for (_, phase), rows in self.trials.items() for row in rows if phase == TRAIN and row["observed"] == 0}
+        for verdict in self.verdicts.values():
+            capsule = failed.get(verdict["capsule"])
+            if capsule is None or capsule["round"] != verdict["round"]:
+                where = f"round {verdict['round']}, verdict on capsule {verdict['capsule']}"
+                self._doubt(where, "one", "none, since it is no failure observed in that round")
+        self.texts: dict[int, list[Row]] = defaultdict(list)
         for skill in reader.rows("skills", "number"):
-            self._texts[skill["round"]].append(skill)
+            self.texts[skill["round"]].append(skill)
         self.logged = [(c["round"], c["step"], c["kind"], c["skill"], c["reason"]) for c in reader.rows("changes", "round, step")]
         self._ends = {row["round"]: row for row in reader.rows("rounds", "round")}
+
+    def _outcome(self, row: Row) -> None:
+        """Doubt an outcome that no trial can have."""
+        passed, observed = row["passed"], row["observed"]
+        for name in ("passed", "observed"):
+            if row[name] not in (0, 1, None):
+                self._doubt(f"{_at(row)}: {name}", row[name], "0, 1 or nothing")
+        if row["phase"] == EVAL and observed is not None:
+            self._doubt(f"{_at(row)}: observed", observed, "nothing: what an eval shows is not reported")
+        if row["phase"] == TRAIN and (passed is None) != (observed is None):
+            self._doubt(f"{_at(row)}: observed", observed, f"an outcome where there is a true one, and passed is {passed}")
+        injected = int(row["skill"] is not None and self.settings.roles.mode != "withheld")
+        if row["injected"] != injected:
+            self._doubt(f"{_at(row)}: injected", row["injected"], str(injected))
 
     @property
     def ended(self) -> int:
@@ -196,50 +234,64 @@ class History:
     # ------------------------------------------------------------ playing
 
     def _play(self) -> None:
-        for text in self._texts.get(-1, ()):
+        for text in self.texts.get(-1, ()):
             self._put(-1, text, None)
         t = 0
         while t < self.policy.rounds and self._round(t):
             t += 1
-        late = {r for r, _ in self.trials} | set(self._texts) | set(self._ends)
+        late = {r for r, _ in self.trials} | set(self.texts) | set(self._ends)
         if late and max(late) > t:
             self._doubt(f"round {max(late)}", "rows of it", f"none, since round {t} is not whole")
 
     def _round(self, t: int) -> bool:
         """Play one round, in the loop's order; return whether the log has all of it."""
         train, evals = self.trials.get((t, TRAIN), []), self.trials.get((t, EVAL), [])
+        texts, end = self.texts.get(t, []), self._ends.get(t)
+        later = bool(texts or evals or end)
         if not train:
-            return False
+            return self._stops(t, "train trials", later)
+        self.shelves[t, TRAIN] = tuple(entry.skill for entry in self.library.shelf)
         now = Round(t, active=len(self.library.shelf))
         self.rounds.append(now)
-        if len(train) < len(self.tasks["train"]):
-            return False
+        if len(train) < len(self.tasks[TRAIN]):
+            return self._stops(t, "train trials", later or any(row["id"] in self.verdicts for row in train))
         self.library.forget()
         self._count(now, train)
         if not self._failures(train):
-            return False
+            return self._stops(t, "verdicts", later)
         self._note(now, self.library.retire())
-        ready = {cluster.name: cluster for cluster in (self.library.ready(t) if t < self.policy.rounds - 1 else ())}
-        for text in self._texts.get(t, ()):
+        self.ready[t] = self.library.ready(t) if t < self.policy.rounds - 1 else []
+        ready = {cluster.name: cluster for cluster in self.ready[t]}
+        sources = [text["cluster"] for text in texts]
+        if sources != (order := [name for name in ready if name in sources]):
+            self._doubt(f"round {t}", f"skills from {sources}", f"{order}, the largest cluster first, each once")
+        for text in texts:
             if text["cluster"] not in ready:
                 self._doubt(f"round {t}, skill {text['number']}", f"written from {text['cluster']!r}", f"one of {list(ready)}")
             self._note(now, self._put(t, text, ready.get(text["cluster"])))
         now.active = len(self.library.shelf)
+        self.shelves[t, EVAL] = tuple(entry.skill for entry in self.library.shelf)
         if evals:
             self.pending = 0
         now.attempted, now.passes = sum(c["passed"] is not None for c in evals), sum(c["passed"] or 0 for c in evals)
         now.void += len(evals) - now.attempted
-        if len(evals) < len(self.tasks["eval"]):
-            return False
+        if len(evals) < len(self.tasks[EVAL]):
+            return self._stops(t, "eval tasks", end is not None)
         self._roll_back(now)
         now.active = len(self.library.shelf)
-        if (end := self._ends.get(t)) is None:
+        if end is None:
             return False
         for name in ("passes", "attempted", "active"):
             if end[name] != getattr(now, name):
                 self._doubt(f"round {t}: {name}", end[name], f"{getattr(now, name)}, as its trials say")
         self.pending, now.ended = 0, True
         return True
+
+    def _stops(self, t: int, what: str, later: bool) -> bool:
+        """Return that the log stops here, so that nothing can be there which comes later in a round."""
+        if later:
+            self._doubt(f"round {t}", "rows of later steps", f"none, since its {what} are not all there")
+        return False
 
     def _count(self, now: Round, train: list[Row]) -> None:
         for capsule in train:
@@ -258,12 +310,12 @@ class History:
 
     def _failures(self, train: list[Row]) -> bool:
         """Put observed failures into pools; return whether all have their verdict."""
-        for capsule in train:
-            if capsule["observed"] != 0:
-                continue
-            verdict = self._verdicts.get(capsule["id"])
+        failed = [capsule for capsule in train if capsule["observed"] == 0]
+        for i, capsule in enumerate(failed):
+            verdict = self.verdicts.get(capsule["id"])
             if verdict is None:
-                return False
+                later = any(other["id"] in self.verdicts for other in failed[i:])
+                return self._stops(capsule["round"], f"verdicts up to {capsule['task']}", later)
             cluster = self.library.fail(verdict["pattern"], bool(capsule["passed"]))
             if cluster != verdict["cluster"]:
                 self._doubt(f"round {capsule['round']}, {capsule['task']}: cluster", repr(verdict["cluster"]), repr(cluster))
@@ -272,7 +324,12 @@ class History:
     def _put(self, t: int, text: Row, source: Cluster | None) -> list[Change]:
         skill = Skill(born=t, **{f.name: text[f.name] for f in fields(Skill) if f.name != "born"})
         if skill.number != self.library.births:
-            raise self._error(f"skill {skill.number}", "its number", f"{self.library.births}, the next one")
+            raise self.error(f"skill {skill.number}", "its number", f"{self.library.births}, the next one")
+        if self.cell is not None:
+            row = re.fullmatch(r"row (\d{1,9}): .*", skill.insight)
+            if row is None or int(row[1]) >= 2 * EFFECT_BINS or skill.cluster not in self._known:
+                got = f"{skill.insight[:40]!r} from {skill.cluster[:40]!r}"
+                raise self.error(f"skill {skill.number}", got, "a skill of a scripted world: its topic, and its row of the pass table")
         self.skills[skill.number] = Past(skill, source, t)
         return self.library.put(skill)
 
@@ -322,26 +379,34 @@ class History:
 
     # ------------------------------------------------------------ doubts
 
-    def _error(self, where: str, got: object, expected: str) -> RunError:
+    def error(self, where: str, got: object, expected: str) -> RunError:
         return RunError(f"{self.path}: {where}", got, expected, TODO)
 
     def _doubt(self, where: str, got: object, expected: str) -> None:
-        self.doubts.append(self._error(where, got, expected))
+        self.doubts.append(self.error(where, got, expected))
 
     def check(self) -> None:
-        """Raise RunError at the first decision, or sum, that the log has otherwise than its evidence says."""
+        """Raise RunError at the first decision, sum or evidence that the log has otherwise than it must be."""
         again = [(t, step, c.kind, c.skill, json.dumps(c.reason, sort_keys=True)) for t, step, c in self.changes]
         for mine, logged in zip(again, self.logged, strict=False):
             if mine != logged:
-                raise self._error(f"round {logged[0]}, change {logged[1]}", _said(logged), f"{_said(mine)}, as the evidence says")
+                raise self.error(f"round {logged[0]}, change {logged[1]}", _said(logged), f"{_said(mine)}, as the evidence says")
         if len(again) - len(self.logged) > self.pending:
             t, step, *_ = missing = again[len(self.logged)]
-            raise self._error(f"round {t}, change {step}", "nothing", _said(missing))
+            raise self.error(f"round {t}, change {step}", "nothing", _said(missing))
         if len(self.logged) > len(again):
             t, step, *_ = more = self.logged[len(again)]
-            raise self._error(f"round {t}, change {step}", _said(more), "nothing, as the evidence says")
+            raise self.error(f"round {t}, change {step}", _said(more), "nothing, as the evidence says")
         if self.doubts:
             raise self.doubts[0]
+        from real_loop.evidence import check as hold
+
+        with snapshot(self.reader):
+            hold(self)
+
+
+def _at(row: Row) -> str:
+    return f"round {row['round']}, {row['phase'][:20]} {row['task'][:60]}"
 
 
 def _said(change: tuple[Any, ...]) -> str:
@@ -364,7 +429,7 @@ def recompute(reader: Reader) -> list[tuple[int, int, Change]]:
 
 
 def check(reader: Reader) -> None:
-    """Hold a log's decisions to its evidence.
+    """Hold a log's decisions to its evidence, and its evidence to what the roles said (:func:`real_loop.evidence.check`).
 
     Raises
     ------
@@ -372,6 +437,36 @@ def check(reader: Reader) -> None:
         At the first that differs. One that an unfinished run had no time to log is none.
     """
     History(reader).check()
+
+
+def understood(path: Any, identity: Row) -> tuple[Settings, Cell | None]:
+    """Return the settings that an identity tells of, and the cell that its scripted roles followed.
+
+    Raises
+    ------
+    InputError
+        It is damaged: settings are missing, or none that a run can have.
+    """
+    names = {item.name for item in fields(Settings)}
+    try:
+        settings = from_mapping(Settings, {**_UNTOLD, **{k: v for k, v in identity.items() if k in names}})
+        world = from_mapping(World, identity["world"], "world") if "world" in identity else None
+        curators.check(settings.policy.curator)
+        cell = None
+        if world is not None:
+            r = settings.reward
+            cell = Cell(world, replace(settings.policy, sampled_eval=True), Channel(r.rho_fp, r.rho_pf, r.spread, r.unit))
+            check_limits(cell)
+    except InputError as error:
+        raise damaged(path, f"identity: {error.what}: {error.got}") from None
+    if (world is None) != (settings.scripted is None):
+        raise damaged(path, "identity: a scripted model has a world, and no other model has one")
+    tasks = identity.get("tasks")
+    for phase in (TRAIN, EVAL):
+        named = tasks.get(phase) if isinstance(tasks, dict) else None
+        if not isinstance(named, list) or not named or not all(isinstance(t, str) for t in named) or len(set(named)) < len(named):
+            raise damaged(path, f"identity: tasks.{phase} is no list of tasks, each once")
+    return settings, cell
 
 
 def known_patterns(identity: Row) -> tuple[str, ...]:
@@ -387,11 +482,9 @@ def snapshot(reader: Reader) -> Iterator[None]:
     if reader.db.in_transaction:
         yield
         return
-    try:
+    with reading(reader.path):
         reader.db.execute("BEGIN")
         try:
             yield
         finally:
             reader.db.execute("COMMIT")
-    except sqlite3.DatabaseError as error:
-        raise InputError(str(reader.path), f"a file that cannot be read as a log ({error})", "an evidence log (SQLite)") from error

@@ -105,7 +105,7 @@ class Log:
             raise
 
     def _begin(self, identity: Mapping[str, Any], about: Mapping[str, Any], paid: bool) -> None:
-        with _reading(self.path):
+        with reading(self.path):
             self.db.execute("PRAGMA journal_mode=WAL")
             self.db.execute(f"PRAGMA synchronous={'FULL' if paid else 'NORMAL'}")
             if _tables(self.db):
@@ -240,7 +240,7 @@ def check(path: Path | str, identity: Mapping[str, Any]) -> None:
         It cannot be read now.
     """
     if Path(path).is_file() and Path(path).stat().st_size:
-        with closing(Reader(path)) as reader, _reading(path):
+        with closing(Reader(path)) as reader, reading(path):
             _compare(reader.db, path, identity)
 
 
@@ -271,7 +271,7 @@ class Reader:
         self.path = found(path)
         self.db = _connected(self.path, read_only=True)
         try:
-            with _reading(self.path):
+            with reading(self.path):
                 _sound(self.db, self.path)
                 self.identity = _identity(self.db, self.path)
         except BaseException:
@@ -323,7 +323,8 @@ def _same(path: str | None) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _reading(path: Path | str) -> Iterator[None]:
+def reading(path: Path | str) -> Iterator[None]:
+    """Say in one line what SQLite has against a file that is read."""
     try:
         yield
     except sqlite3.Error as error:
