@@ -56,7 +56,7 @@ def _table(reader: Reader, history: History) -> None:
     out, spent, rounds, trouble = console(), spending(reader), history.rounds, troubles(reader)
     if rounds:
         seen = rounds if len(rounds) <= FIRST + LAST + 1 else [*rounds[:FIRST], *rounds[-LAST:]]
-        out.print(by_round(seen, spent))
+        out.print(by_round(seen, spent, out.width))
         if len(seen) < len(rounds):
             out.print(f"(rounds {FIRST} to {len(rounds) - LAST - 1} are left out; python -m real_loop.show has all)")
         out.print(legend(rounds))

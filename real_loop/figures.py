@@ -198,9 +198,13 @@ def of_skills(history: History) -> Figure:
     far = max((abs(c + tau) for c in colours if np.isfinite(c)), default=1.0)
     scale = CenteredNorm(-tau, max(far, 0.5))
     bar = bars(figure, ax, found, max(history.ended, 1), colours, scale, label, extend="neither")
-    bar.ax.set_ylim(max(-1.0, scale.vmin or -1.0), min(1.0, scale.vmax or 1.0))  # the outcome goes no farther
+    low, high = max(-1.0, scale.vmin or -1.0), min(1.0, scale.vmax or 1.0)  # the outcome goes no farther
+    bar.ax.set_ylim(low, high)
     bar.ax.axhline(-tau, color=style.INK, linewidth=1.0)
-    bar.ax.annotate("-tau", (0.5, -tau), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=6.5)
+    round_ones = MaxNLocator(9, steps=[1, 2, 5, 10]).tick_values(low, high)
+    ticks = [-tau, *(t for t in round_ones if low <= t <= high and abs(t + tau) > 0.05 * (high - low))]
+    labels = [f"{t:g}".replace("-", "\N{MINUS SIGN}") for t in ticks]
+    bar.set_ticks(ticks, labels=[f"{labels[0]} (-tau)", *labels[1:]])
     ax.set_facecolor("#e9e9e9")
     if len(found) <= NAMED:
         names = [_plain(history.skills[life.number].skill.name) for life in found]

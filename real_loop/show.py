@@ -91,7 +91,7 @@ def run(reader: Reader, history: History) -> None:
         out.print(f"  {shown(words)}")
     out.print()
     if history.rounds:
-        out.print(by_round(history.rounds, spent))
+        out.print(by_round(history.rounds, spent, out.width))
         out.print(legend(history.rounds))
     trouble = troubles(reader)
     out.print(totals(history, spent, trouble, wall_seconds(reader.db)))
@@ -228,7 +228,7 @@ def one_round(reader: Reader, history: History, number: int) -> None:
     if number >= len(history.rounds):
         raise InputError("round", number, f"0 to {len(history.rounds) - 1}" if history.rounds else "none: no trial is in the log yet")
     out = console()
-    out.print(by_round([history.rounds[number]], spending(reader)))
+    out.print(by_round([history.rounds[number]], spending(reader), out.width))
     columns = ("phase", "task", "skill", "true", "seen", "reason", "label", "pattern")
     query = """SELECT c.phase, c.task, c.skill, c.passed, c.observed, c.reason, v.label, v.pattern FROM capsules AS c
         LEFT JOIN verdicts AS v ON v.capsule = c.id WHERE c.round = ? ORDER BY c.phase DESC, c.position"""

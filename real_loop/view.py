@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from real_loop.calls import Calls
 from real_loop.measures import Spending, spending
 from real_loop.roles import EVAL, TRAIN
-from real_loop.words import duration, number, rate, shown, table
+from real_loop.words import duration, fitted, number, rate, shown, table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("round", "eval", "active", "retired", "evicted", "written", "seen failing", "calls", "tokens", "USD")
 DOING: Final = {TRAIN: "train trials", EVAL: "eval tasks", "critic": "failures criticised", "write": "skills written"}
-# Headers where the terminal is too narrow for those above, and columns that are left out then, the first first.
-SHORT: Final = {"seen failing": "failing"}
-SPARE: Final = ("evicted", "retired", "failing", "tokens", "written", "calls", "USD")
-GAP: Final = 2  # between columns
 # Where there is no terminal, s:
 QUIET: Final = 30.0  # between lines that say the same of a failing service
 SILENT: Final = 60.0  # after a line, until one says what is going on
@@ -219,7 +214,7 @@ class View:
         room = max(3, self.console.height - 7)
         parts: list[Any] = [Text(shown(self.title), style="bold", no_wrap=True)]
         if self.rows:
-            parts.append(table(*fitted(self.rows[-room:], self.console.width)))
+            parts.append(table(*fitted(COLUMNS, self.rows[-room:], self.console.width)))
         if self.phase:
             line = Table.grid(padding=(0, 1))
             what = Text(f"round {self.now} (of {self.rounds}): {DOING.get(self.phase, self.phase)}")
@@ -229,26 +224,3 @@ class View:
         if self.last_note:
             parts.append(Text(f"waiting: {self.last_note}", style="yellow", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
-
-
-def fitted(rows: Sequence[Sequence[str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of a table that a terminal has room for: with short headers, then without errors, then without some."""
-
-    def wide(columns: list[str], rows: list[list[str]]) -> int:
-        return sum(max(map(len, column)) + GAP for column in zip(columns, *rows, strict=True)) - GAP
-
-    columns, cells = list(COLUMNS), [list(row) for row in rows]
-    if wide(columns, cells) > width:
-        columns = [SHORT.get(name, name) for name in columns]
-    if wide(columns, cells) > width:
-        at = columns.index("eval")
-        for row in cells:
-            row[at] = row[at].partition(" ")[0]
-    for name in SPARE:
-        if wide(columns, cells) <= width:
-            break
-        at = columns.index(name)
-        del columns[at]
-        for row in cells:
-            del row[at]
-    return columns, cells

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 WIDE: Final = 160  # columns of what is not a terminal
 MANY: Final = 0.1  # fallbacks of a role, of what it was asked, from which that is said
+# Headers where a terminal is too narrow for those of its table, and columns that are left out then, the first first.
+SHORT: Final = {"seen failing": "failing"}
+SPARE: Final = ("routed", "evicted", "retired", "failing", "tokens", "written", "calls", "USD")
+GAP: Final = 2  # between columns
 # What a fallback of a role means.
 INSTEAD: Final = {
     "router": "no skill was tried there",
@@ -116,9 +120,32 @@ def cells(now: Round, spent: Spending) -> list[str]:
     ]  # fmt: skip
 
 
-def by_round(rounds: Sequence[Round], spent: Mapping[int, Spending]) -> Table:
-    """Return a table of rounds."""
-    return table(COLUMNS, [cells(now, spent.get(now.round, Spending())) for now in rounds])
+def by_round(rounds: Sequence[Round], spent: Mapping[int, Spending], width: int) -> Table:
+    """Return a table of rounds, as far as a terminal has room."""
+    return table(*fitted(COLUMNS, [cells(now, spent.get(now.round, Spending())) for now in rounds], width))
+
+
+def fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of a table that a terminal has room for: with short headers, then without errors, then without some."""
+
+    def wide() -> int:
+        return sum(max(map(len, column)) + GAP for column in zip(names, *cells, strict=True)) - GAP
+
+    names, cells = list(columns), [list(row) for row in rows]
+    if wide() > width:
+        names = [SHORT.get(name, name) for name in names]
+    if wide() > width:
+        at = names.index("eval")
+        for row in cells:
+            row[at] = row[at].partition(" ")[0]
+    for name in (name for name in SPARE if name in names):
+        if wide() <= width:
+            break
+        at = names.index(name)
+        del names[at]
+        for row in cells:
+            del row[at]
+    return names, cells
 
 
 def legend(rounds: Sequence[Round]) -> str:

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -225,7 +226,7 @@ def test_fallbacks_are_told_with_their_reasons(shown: Command, tmp_path: Path, c
     out = shown(str(tmp_path)).out
     assert line in out.splitlines()
     assert re.search(r'^critic +40  "label" is none of those asked for$', out, re.MULTILINE)
-    few = measures.Troubles({"critic": 3}, {}, 0, {"critic": measures.Counter({"no JSON": 3})}, {"critic": 30})
+    few = measures.Troubles({"critic": 3}, {}, 0, {"critic": Counter({"no JSON": 3})}, {"critic": 30})
     assert words.warnings(few) == []
 
 
@@ -298,7 +299,7 @@ def test_lives_are_numbered_and_returns_marked(ratchet: Path, talked: Path) -> N
         ax, bar = figures.of_skills(past).axes
     assert "put back by a rollback (restored)" in legend(ax)
     assert bar.get_ylim()[0] >= -1
-    assert "-tau" in {text.get_text() for text in bar.texts}
+    assert "\N{MINUS SIGN}0.1 (-tau)" in {text.get_text() for text in bar.get_yticklabels()}
     with style.context():
         figure = figures.of_skills(history.History(Reader(talked)))
     assert figure.axes[0].get_yticklabels()[0].get_text().startswith("#0  Cost")
@@ -429,10 +430,20 @@ def test_a_terminal_sees_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert re.search(r"^ +3 +0\.\d+ ± 0\.\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +0\.\d+", screen.seen, re.MULTILINE)
 
 
+def test_the_table_at_the_end_fits_the_terminal(talked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("TERM", "xterm-256color"), ("COLUMNS", "80"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert ending.say(talked, talked.parent, export=False, draw=False) == 0
+    assert screen.seen.startswith("round   eval  active  ")
+    assert len(re.findall(r"^ +\d  0\.\d{3} +\d", screen.seen, re.MULTILINE)) == 4
+
+
 @pytest.mark.parametrize("width", [200, 94, 88, 80, 60, 30])
 def test_the_table_fits_the_terminal(width: int) -> None:
     rows = [[str(i), "0.175 ± 0.060", "12", "3", "2", "2", "43", "255", "61.1k", price] for i, price in enumerate(("0.2551", "1.23+?"))]
-    columns, cells = view.fitted(rows, width)
+    columns, cells = words.fitted(view.COLUMNS, rows, width)
     assert sum(max(map(len, c)) + 2 for c in zip(columns, *cells, strict=True)) - 2 <= width
     assert columns[:3] == ["round", "eval", "active"]
     assert len(columns) == (10 if width >= 80 else len(columns))
