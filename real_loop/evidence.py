@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from real_loop.library import Cluster, Skill
 from real_loop.log import plain
 from real_loop.rewards import Flips
-from real_loop.roles import EVAL, LABELS, TRAIN, WRITE, At, Failure, Text
+from real_loop.roles import EVAL, LABELS, REWRITE, TRAIN, WRITE, At, Failure, Text
 from real_loop.roles.scripted import PASSES, Script
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _scripted(history: History, script: Script) -> None:
         if row["passed"] != passes:
             raise history.error(f"{_at(row)}: passed", row["passed"], f"{int(passes)}, by the world and the seed")
         if row["id"] in history.verdicts:
-            verdict, said = history.verdicts[row["id"]], _now(script.criticise(at, Failure(task, None, "", "")))
+            verdict, said = history.verdicts[row["id"]], _now(script.criticise(at, Failure(task, skill, "", "")))
             if (verdict["label"], verdict["pattern"]) != (said.label, said.pattern):
                 raise history.error(f"{_at(row)}: pattern", repr(verdict["pattern"])[:80], f"{said.pattern!r}, by the world and the seed")
     for t, cluster, i, written in _writing(history):
@@ -194,25 +194,20 @@ class _Answers:
             raise self.history.error(f"{where}: passed", got, "one exactly if the solver was answered")
         if row["passed"] is not None and (row["reason"] == "passed") != bool(row["passed"]):
             raise self.history.error(f"{where}: passed", row["passed"], f"what its reason says ({row['reason'][:40]})")
-        made = [solved]
         if self.settings.roles.mode == "top_hit" or not shelf:
             if row["route_call"] is not None or (row["skill"] is None) != (not shelf):
                 raise self.history.error(f"{where}: skill", row["skill"], "one exactly if the shelf has any, and nobody asked")
         else:
-            made.append(self._call(row, "router", row["route_call"]))
-            number = self._read(made[-1], lambda text: self._choice(text, shelf))
+            asked = self._call(row, "router", row["route_call"])
+            number = self._read(asked, lambda text: self._choice(text, shelf))
             if row["skill"] != number:
                 raise self.history.error(f"{where}: skill", row["skill"], f"{number}, as the router said")
         if self.settings.reward.kind == "judge" and row["phase"] == TRAIN and row["passed"] is not None:
-            made.append(self._call(row, "judge", row["judge_call"]))
-            said = bool(self._read(made[-1], self._judgement))
+            said = bool(self._read(self._call(row, "judge", row["judge_call"]), self._judgement))
             if row["observed"] != said:
                 raise self.history.error(f"{where}: observed", row["observed"], f"{int(said)}, as the judge said")
         elif row["judge_call"] is not None:
             raise self.history.error(f"{where}: judge_call", row["judge_call"], "nothing")
-        tokens = sum(call["tokens"] for call in made)
-        if row["tokens"] != tokens:
-            raise self.history.error(f"{where}: tokens", row["tokens"], f"{tokens}, the sum of its calls")
         if row["id"] in self.history.verdicts:
             self._verdict(row, self.history.verdicts[row["id"]])
 
@@ -239,7 +234,7 @@ class _Answers:
         text = plain(str(self.history.identity.get("prior_text", "")))
         for row in self.history.reader.rows("priors", "round"):
             t = row["round"]
-            call = self._call({"round": t, "phase": WRITE, "task": "prior"}, "synthesizer", row["call"])
+            call = self._call({"round": t, "phase": REWRITE, "task": "prior"}, "synthesizer", row["call"])
             text = call["answer"].strip() or text
             if not every or t % every or not 0 < t < last or row["text"] != text:
                 raise self.history.error(f"round {t}: prior", repr(row["text"])[:80], "what the synthesizer wrote, in its rounds")

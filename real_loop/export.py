@@ -105,7 +105,7 @@ def dataset(reader: Reader, history: History | None = None) -> xarray.Dataset:
     """Return the run's numbers: the simulator's variables of one run, by its names, and the skills.
 
     ``round`` has the rounds that are over. ``eval_by_round`` is of one attempt per task where the simulator has the expectation, with
-    its binomial ``eval_by_round_se``; other standard errors are nan, as of any single run.
+    the standard deviation of its posterior under Jeffreys' prior, ``eval_by_round_se``; other standard errors are nan, as of any single run.
     """
     import xarray
 
@@ -128,7 +128,8 @@ def dataset(reader: Reader, history: History | None = None) -> xarray.Dataset:
         long_name = variable.long_name + (", one attempt per task" if variable.source == "eval" else "")
         se = by_round["eval_se"] if variable.source == "eval" else nothing
         put(variable.name, ("round",), by_round[variable.source].astype(float), long_name, variable.units)
-        put(f"{variable.name}_se", ("round",), se, f"standard error of the mean: {long_name}", variable.units)
+        what = "standard deviation of the posterior under Jeffreys' prior" if variable.source == "eval" else "standard error of the mean"
+        put(f"{variable.name}_se", ("round",), se, f"{what}: {long_name}", variable.units)
     for name, (long_name, units) in BY_ROUND.items():
         put(f"{name}_by_round", ("round",), by_round[name], long_name, units)
     for name, unit in (("calls", "calls"), ("tokens", "tokens"), ("cost", "USD"), ("seconds", "s")):
