@@ -105,7 +105,8 @@ def dataset(reader: Reader, history: History | None = None) -> xarray.Dataset:
     """Return the run's numbers: the simulator's variables of one run, by its names, and the skills.
 
     ``round`` has the rounds that are over. ``eval_by_round`` is of one attempt per task where the simulator has the expectation, with
-    the standard deviation of its posterior under Jeffreys' prior, ``eval_by_round_se``; other standard errors are nan, as of any single run.
+    the standard deviation of its posterior under Jeffreys' prior, ``eval_by_round_se``; other standard errors are nan, as of any
+    single run.
     """
     import xarray
 
