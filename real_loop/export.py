@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from real_loop.history import History, snapshot
-from real_loop.log import TABLES, Reader, found
+from real_loop.log import TABLES, Reader, damaged, found, parsed, plain
 from real_loop.measures import lives, metrics, series, spending
 from sim.errors import InputError
 from sim.report import guarded
@@ -95,10 +95,27 @@ def _with(value: Any, texts: Iterator[str]) -> Any:
 
 
 def rows(reader: Reader, table: str) -> list[dict[str, Any]]:
-    """Return a table's rows in the order of the run, JSON in them read, and without keys of services."""
-    parsed = PARSED.get(table, ())
-    found = [{k: json.loads(v) if k in parsed else v for k, v in row.items()} for row in reader.rows(table, ORDER[table])]
+    """Return a table's rows in the order of the run, JSON in them read, and without keys of services.
+
+    Raises
+    ------
+    InputError
+        What should be JSON is none: the log is damaged.
+    """
+    found = list(reader.rows(table, ORDER[table]))
+    for name in PARSED.get(table, ()):
+        for row in found:
+            row[name] = parsed(reader.path, row[name], f"{table}.{name}")
     return list(clean(found))
+
+
+def _lines(reader: Reader, table: str) -> str:
+    try:
+        return "".join(plain(json.dumps(row, ensure_ascii=False, allow_nan=False)) + "\n" for row in rows(reader, table))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise damaged(reader.path, f"{table} has what JSON cannot say: {error}") from None
 
 
 def dataset(reader: Reader, history: History | None = None) -> xarray.Dataset:
@@ -178,25 +195,27 @@ def write(log: Path | str, out: Path) -> list[Path]:
     Raises
     ------
     InputError
-        It is no log, the folder is there and is none of an export, or it cannot be written.
+        It is no log, the folder is there and is none of an export or the one that one is in, or it cannot be written.
     RunError
         The log contradicts itself.
     """
     names = [*(f"{table}.jsonl" for table in TABLES), NAME]
-    if out.exists() and not (out.is_dir() and {p.name for p in out.iterdir()} <= set(names)):
-        raise InputError("out", f"{out}, which holds other things", "a folder that is not there, or one of an earlier export")
+    place = Path(os.path.realpath(out))
     reader = Reader(log)
-    partial, old = (out.with_name(f".{out.name}.{os.getpid()}.{what}") for what in ("partial", "old"))
+    partial, old = (place.parent / f".{place.name}.{os.getpid()}.{what}" for what in ("partial", "old"))
     try:
+        if place.exists() and not (place.is_dir() and {p.name for p in place.iterdir()} <= set(names)):
+            raise InputError("out", f"{out}, which holds other things", "a folder that is not there, or one of an earlier export")
+        if place.exists() and place.samefile(os.curdir):
+            raise InputError("out", f"{out}, the folder that you are in", "another one, since it is replaced whole")
         partial.mkdir(parents=True)
         with snapshot(reader):
             for table in TABLES:
-                lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows(reader, table))
-                (partial / f"{table}.jsonl").write_text("".join(lines), encoding="utf-8")
+                (partial / f"{table}.jsonl").write_text(_lines(reader, table), encoding="utf-8")
             dataset(reader).to_zarr(partial / NAME, mode="w", consolidated=False, zarr_format=3)
-        if out.exists():
-            os.replace(out, old)
-        os.replace(partial, out)
+        if place.exists():
+            os.replace(place, old)
+        os.replace(partial, place)
     except OSError as error:
         why = (os.strerror(error.errno) if error.errno else str(error)).lower()
         raise InputError(str(out), why, "a folder that can be written", "free some space, or give another out=FOLDER") from error
@@ -224,7 +243,7 @@ def _main(args: list[str]) -> int:
         if equals and key == "out":
             if not value.strip() or "://" in value:
                 raise InputError("out", repr(value), "a folder of this machine")
-            out = Path(value).expanduser()
+            out = Path(os.path.expanduser(value))
         else:
             logs.append(arg)
     if len(logs) != 1:
