@@ -20,6 +20,7 @@ from real_loop.run import library_of, told
 from real_loop.suites import Grade, Task
 
 SETTINGS = ("subset=demo24", "model=openai/fake", "policy.rounds=4", "policy.window=2", "policy.n_min=3", "writing.min_cluster=2")
+PRIOR = "Write good skills."
 PATTERNS = ("returns the wrong type of number", "off by one at the end of the list", "forgets the empty input")
 
 
@@ -80,7 +81,7 @@ def play(path: Path | str, watch: Watch, *more: str, stop: Callable[[int], None]
     s = plan.settings
     names = [f"Demo/{i}" for i in range(s.subset.n_train + s.subset.n_eval)]
     tasks = {"train": names[: s.subset.n_train], "eval": names[s.subset.n_train :]}
-    log = Log(path, told(s, None, tasks, "Write good skills.", plan))
+    log = Log(path, told(s, None, tasks, PRIOR, plan))
 
     async def played() -> None:
         budget = Budget()
@@ -90,7 +91,9 @@ def play(path: Path | str, watch: Watch, *more: str, stop: Callable[[int], None]
         roles = PromptedRouter(calls, s.roles.router), PromptedSolver(calls, s.roles.solver), Reader()
         cast = Cast(*roles, PromptedCritic(calls, s.roles.critic), PromptedSynthesizer(calls, s.roles.synthesizer), train, evals)
         watch.attach(calls)
-        await Loop(library_of(s, cast), cast, Flips(s.reward, s.seed, s.run), log, calls, watch).play()
+        library, inject = library_of(s, cast), s.roles.mode != "withheld"
+        flips = Flips(s.reward, s.seed, s.run)
+        await Loop(library, cast, flips, log, calls, watch, PRIOR, s.writing.rewrite_every, inject).play()
 
     try:
         asyncio.run(played())

@@ -177,8 +177,8 @@ MORE = "position, 0, prompt, answer, passed, observed, reason, trace, tokens, se
 FIRST = "(SELECT min(id) FROM capsules WHERE phase = 'train' AND round = 2 AND skill IS NULL AND passed = "
 # Of a log of texts: what a channel's flips, the tasks and the answers of the calls give away.
 FORGED = {
-    "observed failures passed in truth": ("UPDATE capsules SET passed = 1, reason = 'passed' WHERE observed = 0", "observed: got 0, expected 1"),
-    "observed passes failed in truth": ("UPDATE capsules SET passed = 0, reason = 'wrong' WHERE observed = 1", "observed: got 1, expected 0"),
+    "observed failures passed in truth": ("UPDATE capsules SET passed = 1, reason = 'passed' WHERE observed = 0", "got 0, expected 1"),
+    "observed passes failed in truth": ("UPDATE capsules SET passed = 0, reason = 'wrong' WHERE observed = 1", "got 1, expected 0"),
     "trials of tasks that there are not": (
         f"INSERT INTO capsules {COPY}, phase, 'more ' || task, {MORE} phase = 'train' AND round = 2", "the run has no such task"
     ),
@@ -197,7 +197,7 @@ FORGED = {
     "observed 5": ("UPDATE capsules SET observed = 5 WHERE observed = 1 AND skill IS NULL", "observed: got 5, expected 0, 1 or nothing"),
     "passed 2": ("UPDATE capsules SET passed = 2 WHERE passed = 1", "passed: got 2, expected 0, 1 or nothing"),
     "an eval observed": ("UPDATE capsules SET observed = 1 WHERE phase = 'eval' AND round = 2", "what an eval shows is not reported"),
-    "an eval with a skill that is not there": ("UPDATE capsules SET skill = 0 WHERE phase = 'eval' AND round = 3", "a skill on the shelf"),
+    "an eval with a skill that is not there": ("UPDATE capsules SET skill = 90, injected = 1 WHERE phase = 'eval'", "a skill on the shelf"),
     "another skill than the router said": (
         "UPDATE capsules SET skill = NULL, injected = 0 WHERE phase = 'eval' AND round = 1 AND skill IS NOT NULL", "as the router said"
     ),
@@ -241,7 +241,7 @@ def test_forged_evidence_is_noticed(spoken: Path, tmp_path: Path, what: str) -> 
         lambda told: told["reward"].update(spread=0.9),
         lambda told: told["tasks"]["train"].reverse(),
         lambda told: told["tasks"]["eval"].pop(),
-        lambda told: told["policy"].update(n_min=2),
+        lambda told: told["policy"].update(tau=-0.9),
     ],
 )
 def test_other_settings_are_noticed(played: Played, spoken: Path, tmp_path: Path, log: str, change: Callable[..., Any]) -> None:
@@ -322,7 +322,8 @@ def test_damage_is_one_line(
     identity = Reader(path).identity
     db = opened(path, tmp_path)
     if what in DAMAGE:
-        db.execute(DAMAGE[what])
+        if db.execute(DAMAGE[what]).rowcount == 0:
+            pytest.skip("such a log has none of this")
     else:
         changed_identity(db, HALF[what])
     db.close()
