@@ -202,7 +202,7 @@ class Loop:
         query = "SELECT s.number, s.name, count(c.id) AS n, coalesce(sum(c.observed), 0) AS good FROM skills AS s LEFT JOIN capsules AS c "
         query += "ON c.skill = s.number AND c.phase = ? AND c.round <= ? AND c.observed IS NOT NULL "
         query += "WHERE s.round < ? GROUP BY s.number ORDER BY s.number"
-        for row in self.log.db.execute(query, (TRAIN, t, t)):
+        for row in self.log.all(query, (TRAIN, t, t)):
             state = "active" if row["number"] in active else "removed"
             share = f"{row['good'] / row['n']:.0%}" if row["n"] else "-"
             lines.append(f"- {row['name']}: {row['n']} trials, {share} passes, {state}")

@@ -130,7 +130,12 @@ def play(plan: Plan, command: str, export: bool = False) -> int:
         return 130
     finally:
         release()
-    status = ending.say(path, plan.out, export)
+    try:
+        status = ending.say(path, plan.out, export)
+    except InputError:
+        if ended is None:
+            raise
+        status = ended.status  # a log that is gone, or another's: that is what ended the run
     if ended is not None:
         raise ended
     return status

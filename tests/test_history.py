@@ -203,7 +203,6 @@ FORGED = {
     ),
     "an answer": ("UPDATE capsules SET answer = 'fails!' WHERE phase = 'eval' AND answer = 'fails'", "another one, as the call says"),
     "a reason": ("UPDATE capsules SET reason = 'passed' WHERE reason = 'wrong' AND phase = 'eval'", "what its reason says"),
-    "tokens": ("UPDATE capsules SET tokens = 1", "the sum of its calls"),
     "the call of a trial": ("UPDATE capsules SET solve_call = solve_call + 1 WHERE round = 1", "got "),
     "a label": ("UPDATE verdicts SET label = 'hurt' WHERE label = 'inapplicable'", "as the critic said"),
     "a skill's text": ("UPDATE skills SET insight = 'do nothing'", "insight: got 'do nothing', expected 'Look at"),
