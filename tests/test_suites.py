@@ -386,6 +386,7 @@ class TestFiles:
             (gzip.compress(b"{}\n" * 1000)[:-20], "damaged or cut off"),
             (gzip.compress(b"{}\n"), "tasks with SHA-256 ca3d163bab05, expected those of the release, b54e76275524"),
         ],
+        ids=["empty", "a page", "cut off", "another file"],  # gzip's bytes have the time in them
     )
     def test_damage_is_one_line(self, place: Path, box: Sandbox, content: bytes, said: str) -> None:
         place.write_bytes(content)
