@@ -26,7 +26,7 @@ def results(folder: str) -> xarray.Dataset:
 # ---------------------------------------------------------------- good input
 
 
-LONG = ("abundance",)
+LONG = ("abundance", "cliff", "guarantee")
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, marks=pytest.mark.slow) if p.stem in LONG else p for p in SWEEPS], ids=lambda p: p.stem)

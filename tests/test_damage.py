@@ -224,6 +224,7 @@ def test_lock_that_cannot_be_made(command: Command) -> None:
     assert command(*GRID, "runs=8", "out=a").error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["metadata", "tiles", "results"])
 def test_full_disk(process: Start, command: Command, what: str) -> None:
     """No file may grow beyond a limit: the store's first files, its tiles, or the last of its results do not fit."""
@@ -240,6 +241,7 @@ def test_full_disk(process: Start, command: Command, what: str) -> None:
     assert list(Path("full").rglob("*.partial")) == []
 
 
+@pytest.mark.slow
 def test_full_disk_while_a_store_grows(process: Start, command: Command) -> None:
     """What was there before stays readable, and goes on when there is room again."""
     assert command(*GRID, "runs=8", "out=full").code == 0

@@ -277,6 +277,7 @@ def test_a_worker_of_an_old_halfblind(command: Command, made: Callable[..., Proc
     assert "halfblind 0.0.9" in line  # of other sources, or, where an editable install answers for what is missing, with a stamp
 
 
+@pytest.mark.slow
 def test_a_tile_that_fails_is_named_and_tried_again(command: Command, made: Callable[..., Processes], whole: Path) -> None:
     own = made(1, TILE_FAILS=str(TILES * (LANES + 7)))  # the second tile of lane 7
     answer = command(*SWEEP, "out=a", *at(own))
@@ -289,6 +290,7 @@ def test_a_tile_that_fails_is_named_and_tried_again(command: Command, made: Call
     same(whole, "a")
 
 
+@pytest.mark.slow
 def test_another_run_in_the_folder_is_refused(started: Start, command: Command, made: Callable[..., Processes], tmp_path: Path) -> None:
     own = made(1, TILE_SECONDS="0.1")
     child = started(*SWEEP, "out=a", *at(own))

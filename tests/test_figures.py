@@ -213,6 +213,7 @@ def test_a_linked_axis_is_taken_for_what_it_is(tmp_path: Path) -> None:
     assert figures.draw(data, tmp_path, ["grid", "lines"])
 
 
+@pytest.mark.slow
 def test_a_linked_axis_named_after_an_error_rate_marks_nothing(tmp_path: Path) -> None:
     axis = "+axes.rho_fp={set: [rho_fp, cap], values: {0: [0, 4], 0.3: [0.3, 6], 0.6: [0.6, 8]}}"
     assert simulate([axis, "+axes.tau=[0.1,0.2]", "runs=2", f"out={tmp_path}", "figures=[grid]"]) == 0

@@ -85,6 +85,7 @@ def random_cells(number: int) -> list[Cell]:
     return list(dict.fromkeys(cells))[-number:]  # the first ones are the simplest
 
 
+@pytest.mark.slow
 def test_random_cells_of_all_sizes_share_a_call() -> None:
     cells = random_cells(100)
     for seed, first_run, n_runs in [(1, 0, 1), (2**32 - 1, 2**32 - 3, 2), (12, 34, 9)]:

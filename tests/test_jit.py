@@ -58,6 +58,7 @@ def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
     assert not list((ROOT / "sim").rglob("*.nbi")), "numba must not fall back to a folder that can go stale"
 
 
+@pytest.mark.slow
 def test_an_edit_in_a_called_file_is_never_answered_from_the_cache(tmp_path: Path) -> None:
     """numba by itself looks only at the file of the entry; the rotation that is changed here is in another."""
     root = tmp_path / "copy"

@@ -272,7 +272,7 @@ def test_flips_are_those_of_the_simulator() -> None:
     assert alike == [Flips(plan.settings.reward, 9, 4).flipped(t, 3, False) for t in range(50)]
 
 
-@pytest.mark.parametrize("name", [f"A{i}" for i in range(1, 9)])
+@pytest.mark.parametrize("name", [pytest.param(f"A{i}", marks=[pytest.mark.slow] if 4 <= i <= 7 else []) for i in range(1, 9)])
 def test_ablations(clever: Clever, tmp_path: Path, name: str) -> None:
     with serving() as service:
         service.reply = clever

@@ -204,6 +204,7 @@ def test_target_se_from_a_single_run(command: Command) -> None:
     assert float(data["tail_eval_se"].max()) <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [2, 5, 9])
 def test_target_se_gives_the_same_numbers_after_a_kill(command: Command, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Killed between two tiles of a stream, the run must not take another path to its target."""
