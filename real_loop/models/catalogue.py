@@ -10,6 +10,7 @@ import os
 import shutil
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,9 @@ def _download(weights: Weights, path: Path) -> None:
     except InputError:
         raise
     except (OSError, ValueError) as error:  # URLError is an OSError; a broken HF_ENDPOINT a ValueError
+        with suppress(OSError):
+            if not part.stat().st_size:
+                part.unlink()
         reason = str(getattr(error, "reason", "") or error)
         todo = (
             f"get {weights.url} on another machine and put it there (or set HALFBLIND_MODELS to the folder that has it); or use "
