@@ -11,7 +11,8 @@ from typing import Final
 from real_loop.history import History, snapshot
 from real_loop.log import Reader, wall_seconds
 from real_loop.measures import spending, troubles
-from real_loop.words import by_round, console, legend, shown, totals, warnings
+from real_loop.words import by_round, console, legend, shown, totals
+from real_loop.words import warnings as worries
 from sim.errors import InputError
 
 FIRST, LAST = 3, 17  # rounds that the table shows of a long run
@@ -62,7 +63,7 @@ def _table(reader: Reader, history: History) -> None:
             out.print(f"(rounds {FIRST} to {len(rounds) - LAST - 1} are left out; python -m real_loop.show has all)")
         out.print(legend(rounds))
     out.print(totals(history, spent, trouble, wall_seconds(reader.db)))
-    for line in warnings(trouble):
+    for line in worries(trouble):
         out.print(shown(line), soft_wrap=True)
 
 
