@@ -28,7 +28,7 @@ from sim.model import Cell, Channel, World, from_mapping
 from sim.tables import EFFECT_BINS, check_limits
 
 Row: TypeAlias = dict[str, Any]
-TODO: Final = "the log was changed, or other code wrote it"
+ADVICE: Final = "the log was changed, or other code wrote it"
 _TRIAL: Final = "id, round, phase, task, position, skill, injected, route_call, solve_call, judge_call, passed, observed, reason, tokens"
 _UNTOLD: Final = {"sandbox": "limits", "concurrency": 1, "patience": 0.0}  # settings that are no part of an identity
 
@@ -380,7 +380,7 @@ class History:
     # ------------------------------------------------------------ doubts
 
     def error(self, where: str, got: object, expected: str) -> RunError:
-        return RunError(f"{self.path}: {where}", got, expected, TODO)
+        return RunError(f"{self.path}: {where}", got, expected, ADVICE)
 
     def _doubt(self, where: str, got: object, expected: str) -> None:
         self.doubts.append(self.error(where, got, expected))
