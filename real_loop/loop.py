@@ -116,7 +116,7 @@ class Loop:
             }  # fmt: skip
             if not attempt.void:
                 grade = await self.cast.grader.grade(at, task, attempt.answer)
-                row |= {"passed": int(grade.passed), "reason": grade.reason, "trace": grade.trace, "seconds": grade.seconds}
+                row |= {"passed": int(grade.passed), "reason": grade.logged, "trace": grade.trace, "seconds": grade.seconds}
                 if at.phase == TRAIN:
                     seen = await self.observer.observe(at, task, attempt.answer, grade)
                     row |= {"observed": int(seen.passed), "trace": seen.trace, "judge_call": seen.call}

@@ -153,7 +153,7 @@ async def attempted(at: At, task: Task, solver: Solver, grader: Grader) -> dict[
     return {
         "round": at.round, "phase": PROBE, "task": task.id, "position": at.index, "skill": None, "injected": 0, "route_call": None,
         "solve_call": answer.call, "prompt": answer.prompt, "answer": answer.answer, "observed": None,
-        "passed": None if answer.void else int(grade.passed), "reason": grade.reason, "trace": plain(grade.trace),
+        "passed": None if answer.void else int(grade.passed), "reason": grade.logged, "trace": plain(grade.trace),
         "judge_call": None, "tokens": 0, "cost": None, "seconds": grade.seconds,
     }  # fmt: skip
 

@@ -17,7 +17,7 @@ from real_loop.rewards import Flips
 from real_loop.roles import At, Cast
 from real_loop.roles.prompted import PromptedCritic, PromptedRouter, PromptedSolver, PromptedSynthesizer
 from real_loop.run import library_of, told
-from real_loop.suites import Grade, Task
+from real_loop.suites import CodeTask, Grade, Task
 
 SETTINGS = ("subset=demo24", "model=openai/fake", "policy.rounds=4", "policy.window=2", "policy.n_min=3", "writing.min_cluster=2")
 PRIOR = "Write good skills."
@@ -87,7 +87,7 @@ def play(path: Path | str, watch: Watch, *more: str, stop: Callable[[int], None]
         budget = Budget()
         models = dict.fromkeys(("router", "solver", "critic", "synthesizer"), Talker(budget, stop))
         calls = Calls(log, models, budget, s.seed, s.run, False)
-        train, evals = (tuple(Task(name, f"Write {name}.", "f", "", "", (), ()) for name in tasks[part]) for part in ("train", "eval"))
+        train, evals = (tuple(CodeTask(name, f"Write {name}.", "f", "", "", (), ()) for name in tasks[part]) for part in ("train", "eval"))
         roles = PromptedRouter(calls, s.roles.router), PromptedSolver(calls, s.roles.solver), Reader()
         cast = Cast(*roles, PromptedCritic(calls, s.roles.critic), PromptedSynthesizer(calls, s.roles.synthesizer), train, evals)
         watch.attach(calls)

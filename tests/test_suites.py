@@ -20,7 +20,7 @@ import pytest
 
 from real_loop import sandbox, suites
 from real_loop.sandbox import Sandbox
-from real_loop.suites import Grade, Suite, code_of, data, split
+from real_loop.suites import CodeSuite, Grade, code_of, data, split
 from real_loop.suites.compare import agree
 from real_loop.suites.wire import Opaque, WireError, decode
 from sim.errors import InputError, RunError
@@ -47,11 +47,11 @@ def box() -> Sandbox:
 
 
 @pytest.fixture(scope="module")
-def demo(box: Sandbox) -> Suite:
+def demo(box: Sandbox) -> CodeSuite:
     return suites.load("demo24", box)
 
 
-def released(name: str, box: Sandbox) -> Suite:
+def released(name: str, box: Sandbox) -> CodeSuite:
     path = FOUND[name]
     if path is None:
         pytest.skip(f"{data.RELEASES[name].file} is not on this machine")
@@ -60,11 +60,11 @@ def released(name: str, box: Sandbox) -> Suite:
         return suites.load(name, box)
 
 
-def grade(suite: Suite, code: str, task: int = 0) -> Grade:
+def grade(suite: CodeSuite, code: str, task: int = 0) -> Grade:
     return suite.grade(suite.tasks[task], f"```python\n{code}\n```")
 
 
-def test_demo_tasks_are_right(demo: Suite) -> None:
+def test_demo_tasks_are_right(demo: CodeSuite) -> None:
     assert [task.id for task in demo.tasks] == [f"demo/{i}" for i in range(1, 25)]
     for task in demo.tasks:
         space: dict[str, Any] = {}
@@ -150,14 +150,14 @@ SECONDS_LONG = ("endless at load", "prints", "prints errors", "recurses deep")
 GRADED: dict[str, Grade] = {}
 
 
-def hostile(suite: Suite, name: str) -> Grade:
+def hostile(suite: CodeSuite, name: str) -> Grade:
     if name not in GRADED:
         GRADED[name] = grade(suite, HOSTILE[name])
     return GRADED[name]
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SECONDS_LONG else []) for n in HOSTILE])
-def test_hostile_answers_do_not_pass(demo: Suite, name: str) -> None:
+def test_hostile_answers_do_not_pass(demo: CodeSuite, name: str) -> None:
     result = hostile(demo, name)
     assert not result.passed, result
     assert result.reason in suites.REASONS
@@ -181,13 +181,13 @@ def test_hostile_answers_do_not_pass(demo: Suite, name: str) -> None:
         ("not Python", "syntax", r"SyntaxError: .*\(line 1: def total\(n: return 6\)"),
     ],
 )
-def test_traces_say_what_failed(demo: Suite, name: str, reason: str, trace: str) -> None:
+def test_traces_say_what_failed(demo: CodeSuite, name: str, reason: str, trace: str) -> None:
     result = hostile(demo, name)
     assert result.reason == reason
     assert re.match(trace, result.trace), result.trace
 
 
-def test_what_is_odd_but_right_passes(demo: Suite) -> None:
+def test_what_is_odd_but_right_passes(demo: CodeSuite) -> None:
     """The rules judge values: a subclass, noise on standard output, a thread left behind, a changed input do not matter."""
     odd = """
 import threading, time, sys
@@ -202,7 +202,7 @@ def total(numbers):
     assert grade(demo, odd).passed
 
 
-def test_inputs_are_fresh_and_expected_values_stay_here(demo: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_are_fresh_and_expected_values_stay_here(demo: CodeSuite, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[bytes] = []
     run = Sandbox.run
 
@@ -218,7 +218,7 @@ def test_inputs_are_fresh_and_expected_values_stay_here(demo: Suite, monkeypatch
     assert not any(b"MMMDCCCLXXXVIII" in order for order in sent)
 
 
-def test_expected_values_are_kept(demo: Suite, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expected_values_are_kept(demo: CodeSuite, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     task = demo.tasks[0]
     demo.grade(task, task.canonical)
     (file,) = data.cache().glob("expected/demo24-*/demo-1.json")
@@ -233,7 +233,7 @@ def test_expected_values_are_kept(demo: Suite, box: Sandbox, monkeypatch: pytest
     assert suites.load("demo24", box).grade(task, task.canonical).passed
 
 
-def test_a_canonical_solution_that_fails_is_no_verdict(demo: Suite) -> None:
+def test_a_canonical_solution_that_fails_is_no_verdict(demo: CodeSuite) -> None:
     broken = dataclasses.replace(demo.tasks[0], id="demo/0", canonical="def total(n): return 1 / 0")
     with pytest.raises(RunError, match=r"demo24 demo/0: got a canonical solution that fails here .ZeroDivisionError: division by zero"):
         demo.grade(broken, "def total(n): return 0")
@@ -315,7 +315,7 @@ def test_what_is_no_value_is_refused(text: str) -> None:
         decode(text)
 
 
-def test_all_kinds_of_values_cross(demo: Suite) -> None:
+def test_all_kinds_of_values_cross(demo: CodeSuite) -> None:
     code = """
 import collections, decimal, fractions
 def kinds():
@@ -456,7 +456,7 @@ class TestFiles:
 class TestSplit:
     PASSES: Mapping[str, int] = {f"demo/{i}": i % 4 for i in range(1, 25)}
 
-    def made(self, demo: Suite) -> split.Split:
+    def made(self, demo: CodeSuite) -> split.Split:
         train, evaluate = split.choose(self.PASSES, 3, "mixed", 5, 4, 7)
         return split.Split("demo24", demo.digest, "m", 7, 3, 0.7, "mixed", dict(self.PASSES), train, evaluate)
 
@@ -477,7 +477,7 @@ class TestSplit:
         with pytest.raises(InputError, match="passes of demo/3: got 3, expected 0 to 2"):
             split.choose(self.PASSES, 2, "all", 1, 1, 0)
 
-    def test_it_is_read_as_written(self, demo: Suite, tmp_path: Path) -> None:
+    def test_it_is_read_as_written(self, demo: CodeSuite, tmp_path: Path) -> None:
         split.write(tmp_path / "s.json", self.made(demo))
         assert split.read(tmp_path / "s.json", demo, "m") == self.made(demo)
         assert split.read(tmp_path / "s.json", demo) == self.made(demo)
@@ -496,14 +496,14 @@ class TestSplit:
             ({"halfblind_split": 2}, "got something else"),
         ],
     )
-    def test_bad_ones_are_one_line(self, demo: Suite, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    def test_bad_ones_are_one_line(self, demo: CodeSuite, tmp_path: Path, change: dict[str, Any], said: str) -> None:
         path = tmp_path / "s.json"
         split.write(path, self.made(demo))
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with pytest.raises(InputError, match=said):
             split.read(path, demo, "m")
 
-    def test_no_split_at_all(self, demo: Suite, tmp_path: Path) -> None:
+    def test_no_split_at_all(self, demo: CodeSuite, tmp_path: Path) -> None:
         path = tmp_path / "s.json"
         for content, said in ((b"{", "not JSON"), (b"[]", "something else"), (b"\xff", "not text")):
             path.write_bytes(content)
@@ -514,7 +514,7 @@ class TestSplit:
         with pytest.raises(InputError, match="to write there"):
             split.write(path / "below.json", self.made(demo))
 
-    def test_ids_by_hand(self, demo: Suite, tmp_path: Path) -> None:
+    def test_ids_by_hand(self, demo: CodeSuite, tmp_path: Path) -> None:
         path = tmp_path / "ids.txt"
         path.write_text("# mine\ndemo/1\n\ndemo/2\n demo/3\n")
         made = split.from_ids(path, demo, 2, 1, 0)

@@ -16,7 +16,7 @@ from real_loop.models import Request
 from real_loop.patterns import features, similarity
 from real_loop.roles import LABELS, At, Attempt, Choice, Failure, Text, Verdict
 from real_loop.settings import Role
-from real_loop.suites import Task, code_of
+from real_loop.suites import CodeTask, Task, code_of
 
 PROMPTS: Final = Path(__file__).resolve().parent / "prompts"
 NONE: Final = "none"
@@ -67,6 +67,10 @@ def _schema(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def _texts(longest: Mapping[str, int]) -> dict[str, Any]:
     return {key: {"type": "string", "maxLength": length} for key, length in longest.items()}
+
+
+def _entry(task: Task) -> str:
+    return task.entry_point if isinstance(task, CodeTask) else ""
 
 
 class _Asking:
@@ -131,7 +135,7 @@ class PromptedSolver(_Asking):
         if skill is not None:
             fields = {key: getattr(skill, key) for key in LONGEST}
             body = prompt("skill", **fields)
-        text = prompt("solver", skill=body, task=task.prompt, entry_point=task.entry_point)
+        text = prompt("solver", skill=body, task=task.prompt, entry_point=_entry(task))
         answered = await self.calls.ask(at, self.name, self.request(text))
         void = "the prompt is longer than the model's context" if answered.stop_reason == OVERFLOW else ""
         if void:
@@ -156,7 +160,7 @@ class PromptedCritic(_Asking):
             "critic",
             task=failure.task.prompt,
             guidance=f"\nGuidance that was given: {skill.name}. {skill.insight}\n" if skill else "",
-            answer=code_of(failure.answer, failure.task.entry_point)[:SHOWN_ANSWER] or "(no code)",
+            answer=code_of(failure.answer, _entry(failure.task))[:SHOWN_ANSWER] or "(no code)",
             trace=failure.trace,
             form=json.dumps(dict.fromkeys(properties, "...")),
             labels=prompt("labels").rstrip() if skill else "",
@@ -217,7 +221,7 @@ class Judge(_Asking):
 
     async def judge(self, at: At, task: Task, answer: str) -> tuple[bool, int]:
         """Return whether it passes in the judge's eyes, and the number of the call."""
-        code = code_of(answer, task.entry_point)[:SHOWN_ANSWER] or "(no code)"
+        code = code_of(answer, _entry(task))[:SHOWN_ANSWER] or "(no code)"
 
         def read(text: str) -> bool:
             got = str(_object(text).get("verdict")).upper()

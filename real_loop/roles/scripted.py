@@ -101,7 +101,7 @@ class Script:
 
 
 def _task(name: str) -> Task:
-    return Task(name, f"scripted task {name}", "f", "", "", (), ())
+    return Task(name, f"scripted task {name}")
 
 
 def known(skill: Skill) -> Known:

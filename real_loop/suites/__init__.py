@@ -26,11 +26,11 @@ from real_loop.sandbox import Sandbox
 from real_loop.suites.answers import code_of, complete
 from real_loop.suites.compare import agree, tolerance
 from real_loop.suites.data import cache, put, tasks_of
-from real_loop.suites.task import REASONS, Grade, Task
+from real_loop.suites.task import REASONS, REPORT_REASONS, CodeTask, Grade, Suite, Task, violations_of
 from real_loop.suites.wire import WireError, decode
 from sim.errors import InputError, RunError
 
-__all__ = ["NAMES", "REASONS", "Grade", "Suite", "Task", "code_of", "load"]
+__all__ = ["NAMES", "REASONS", "REPORT_REASONS", "CodeSuite", "CodeTask", "Grade", "Suite", "Task", "code_of", "load", "violations_of"]
 
 NAMES: Final = ("mbppplus", "humanevalplus", "demo24")
 # CPU seconds. An answer has _LEAST and four times those of the canonical solution, but not beyond _MOST or twice those.
@@ -73,8 +73,8 @@ class _Report:
 
 
 @dataclass(frozen=True)
-class Suite:
-    """Tasks and how answers to them are graded. Made by `load`.
+class CodeSuite:
+    """Programming tasks and how answers to them are graded. Made by `load`.
 
     Parameters
     ----------
@@ -88,20 +88,20 @@ class Suite:
 
     name: str
     digest: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[CodeTask, ...]
     sandbox: Sandbox = field(repr=False)
     _known: dict[str, _Expected] = field(default_factory=dict, repr=False, compare=False)
     _locks: dict[str, threading.Lock] = field(default_factory=dict, repr=False, compare=False)
 
-    def task(self, name: str) -> Task:
+    def task(self, name: str) -> CodeTask:
         """Return a task by its id; KeyError when there is none."""
         return self._by_id[name]
 
     @functools.cached_property
-    def _by_id(self) -> dict[str, Task]:
+    def _by_id(self) -> dict[str, CodeTask]:
         return {task.id: task for task in self.tasks}
 
-    def grade(self, task: Task, answer: str) -> Grade:
+    def grade(self, task: CodeTask, answer: str) -> Grade:
         """Grade a model's answer: its code must agree on all base and all plus tests. Blocks; any number of threads may call it.
 
         Raises
@@ -117,7 +117,7 @@ class Suite:
         passed, trace, reason = self._verdict(task, code)
         return Grade(passed, trace if len(trace) <= _TRACE else trace[: _TRACE - 3] + "...", time.monotonic() - began, reason)
 
-    def _verdict(self, task: Task, code: str) -> tuple[bool, str, str]:
+    def _verdict(self, task: CodeTask, code: str) -> tuple[bool, str, str]:
         expected = self._expected(task)
         args = (*task.base, *task.plus)
         # Where the tests take long most answers are found out by the base tests, in a run of their own.
@@ -128,7 +128,7 @@ class Suite:
                 break
         return passed, trace, reason
 
-    def _compared(self, task: Task, code: str, expected: _Expected, args: tuple[tuple[Any, ...], ...]) -> tuple[bool, str, str]:
+    def _compared(self, task: CodeTask, code: str, expected: _Expected, args: tuple[tuple[Any, ...], ...]) -> tuple[bool, str, str]:
         longest = max(map(len, expected.values), default=0)
         limit = math.ceil(min(_LEAST + 4 * expected.seconds, max(_MOST, 2 * expected.seconds)))
         memory = max(_MEMORY, int(2 * expected.memory) + 256)
@@ -150,7 +150,7 @@ class Suite:
             atol = tolerance(atol, want)
         return self._ending(task, report, args, limit)
 
-    def _ending(self, task: Task, report: _Report, args: tuple[tuple[Any, ...], ...], limit: int) -> tuple[bool, str, str]:
+    def _ending(self, task: CodeTask, report: _Report, args: tuple[tuple[Any, ...], ...], limit: int) -> tuple[bool, str, str]:
         at = len(report.values)
         called = at < len(args) and report.error[0] not in ("load", "syntax")
         where = f" in {_call(task, args[at])} ({_which(task, at)})" if called else ""
@@ -171,7 +171,7 @@ class Suite:
             return True, f"all {at} tests passed", "passed"
         return False, f"the process ended early{where}", "memory" if report.status == "memory" else "error"
 
-    def _expected(self, task: Task) -> _Expected:
+    def _expected(self, task: CodeTask) -> _Expected:
         """Return what is expected of a task: from memory, from the cache, or by running its canonical solution."""
         known = self._known.get(task.id)
         if known is not None:
@@ -196,7 +196,7 @@ class Suite:
             self._known[task.id] = known
             return known
 
-    def _canonical(self, task: Task) -> _Expected:
+    def _canonical(self, task: CodeTask) -> _Expected:
         args = (*task.base, *task.plus)
         report = self._run(task, "", task.canonical, args, (_REFERENCE, _MEMORY_REFERENCE), (_LONG, True, 64 << 20))
         if report.end != "z" or report.bad or len(report.values) != len(args):
@@ -206,7 +206,7 @@ class Suite:
 
     def _run(
         self,
-        task: Task,
+        task: CodeTask,
         prefix: str,
         code: str,
         args: tuple[tuple[Any, ...], ...],
@@ -261,15 +261,15 @@ def _short(value: object, most: int = 150) -> str:
     return _clip(text, most)
 
 
-def _call(task: Task, args: tuple[Any, ...]) -> str:
+def _call(task: CodeTask, args: tuple[Any, ...]) -> str:
     return f"{task.entry_point}({_clip(', '.join(_short(arg, 200) for arg in args), 240)})"
 
 
-def _which(task: Task, i: int) -> str:
+def _which(task: CodeTask, i: int) -> str:
     return f"test {i + 1} of {len(task.base) + len(task.plus)}"
 
 
-def load(name: str, sandbox: Sandbox) -> Suite:
+def load(name: str, sandbox: Sandbox) -> CodeSuite:
     """Load a suite by name; its file is downloaded when it is nowhere on this machine.
 
     Raises
@@ -282,4 +282,4 @@ def load(name: str, sandbox: Sandbox) -> Suite:
     if name not in NAMES:
         raise InputError("suite", name, " or ".join(NAMES))
     digest, tasks = tasks_of(name)
-    return Suite(name, digest, tasks, sandbox)
+    return CodeSuite(name, digest, tasks, sandbox)

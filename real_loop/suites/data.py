@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from real_loop.suites.compare import HUMANEVAL_RULES, MBPP_RULES
-from real_loop.suites.task import Task
+from real_loop.suites.task import CodeTask
 from sim.errors import InputError, RunError
 from sim.report import Progress
 
@@ -222,18 +222,18 @@ def _arguments(name: str, task: str, tests: Any) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(convert(args) if convert else args) for args in tests)
 
 
-def _task(name: str, row: dict[str, Any]) -> Task:
+def _task(name: str, row: dict[str, Any]) -> CodeTask:
     prompt, entry = str(row["prompt"]), str(row["entry_point"])
     tests = (_arguments(name, row["task_id"], row["base_input"]), _arguments(name, row["task_id"], row["plus_input"]))
     if name == "humanevalplus":
         code = prompt + row["canonical_solution"]
-        return Task(row["task_id"], prompt, entry, prompt, code, *tests, float(row["atol"]), HUMANEVAL_RULES.get(entry, ""))
+        return CodeTask(row["task_id"], prompt, entry, prompt, code, *tests, float(row["atol"]), HUMANEVAL_RULES.get(entry, ""))
     prompt = prompt.strip().removeprefix('"""').removesuffix('"""').strip()
     rule = MBPP_RULES.get(entry, "") if name == "mbppplus" else ""
-    return Task(row["task_id"], prompt, entry, "", str(row["canonical_solution"]), *tests, float(row["atol"]), rule)
+    return CodeTask(row["task_id"], prompt, entry, "", str(row["canonical_solution"]), *tests, float(row["atol"]), rule)
 
 
-def tasks_of(name: str) -> tuple[str, tuple[Task, ...]]:
+def tasks_of(name: str) -> tuple[str, tuple[CodeTask, ...]]:
     """Return the SHA-256 of a suite's lines and its tasks, in the order of the file.
 
     Raises
@@ -244,7 +244,7 @@ def tasks_of(name: str) -> tuple[str, tuple[Task, ...]]:
         It had to be downloaded and could not be.
     """
     where, lines = lines_of(name)
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, CodeTask] = {}
     for number, line in enumerate(lines.splitlines(), 1):
         if not line.strip():
             continue
