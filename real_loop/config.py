@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from real_loop.settings import ROLES, SCRIPTED, Settings
+from real_loop.suites import REPORTS
 from sim.config import CONF as SIM_CONF
 from sim.config import load as load_sim
 from sim.errors import InputError
@@ -68,6 +69,8 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
         if group != "ablation" and files[name].parent.parent not in (CONF, SIM_CONF):  # one's own may leave out what is as usual
             layers.append({group: read_yaml(GROUPS[group] / group / f"{base[group]}.yaml")})
         read = read_yaml(files[name])
+        if group == "subset" and given.get("subset.suite", read.get("suite")) in REPORTS:
+            layers.append(read_yaml(CONF / "reports.yaml"))
         layers.append(read if group == "ablation" else {group: read})
         if group == "reward":
             _check_rates(given, name, read)

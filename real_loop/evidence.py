@@ -4,8 +4,8 @@ Where the reward is a channel, what was observed follows from what is true and t
 same again, so all of it is asked again. Of real models the log has every answer, and what was made of it is made again: who was routed
 where, verdicts, the texts of skills, a judge's words, an authoring prior.
 
-What a log of real models cannot show to be changed: whether an answer truly passed, with its reason and trace, which only the tests
-say; the answer itself, if the call says the same; what the most similar skill was (mode top_hit); prompts, models, costs, times,
+What a log of real models cannot show to be changed: whether an answer truly passed, with its reason and trace, which only the grader
+says; the answer itself, if the call says the same; what the most similar skill was (mode top_hit); prompts, models, costs, times,
 fallbacks and faults.
 """
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from real_loop.history import History, snapshot
 from real_loop.log import TABLES, Reader, damaged, found, parsed, plain
-from real_loop.measures import lives, metrics, series, spending
+from real_loop.measures import lives, metrics, series, spending, violations
+from real_loop.roles import EVAL
+from real_loop.suites import REPORTS
 from sim.errors import InputError
 from sim.report import guarded
 
@@ -150,6 +152,10 @@ def dataset(reader: Reader, history: History | None = None) -> xarray.Dataset:
         put(f"{variable.name}_se", ("round",), se, f"{what}: {long_name}", variable.units)
     for name, (long_name, units) in BY_ROUND.items():
         put(f"{name}_by_round", ("round",), by_round[name], long_name, units)
+    if history.settings.subset.suite in REPORTS:
+        found = violations(history)
+        of_evals = [found[t, EVAL].total() if (t, EVAL) in found else 0 for t in by_round["round"].tolist()]
+        put("violations_by_round", ("round",), np.array(of_evals, np.int64), "violations in the sections of eval tasks", "violations")
     for name, unit in (("calls", "calls"), ("tokens", "tokens"), ("cost", "USD"), ("seconds", "s")):
         numbers = [float(getattr(spent[t], name)) if t in spent else 0.0 for t in by_round["round"].tolist()]
         put(f"{name}_by_round", ("round",), np.array(numbers), "model calls" if name == "calls" else f"{name} of model calls", unit)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from real_loop.config import Plan
 
 HELP = """\
-Run a skill library with real LLM roles and real unit tests, under a fallible reward; the controller is the simulator's.
+Run a skill library with real LLM roles and a true grader (unit tests of programs, checks of the form of reports), under a fallible
+reward; the controller is the simulator's.
 
 usage: python -m real_loop [key=value ...] [--config-dir FOLDER]
 
@@ -26,6 +27,7 @@ usage: python -m real_loop [key=value ...] [--config-dir FOLDER]
   python -m real_loop subset=demo24 model=local/qwen2.5-coder-0.5b
   python -m real_loop subset=mbpp_hard100                     local/qwen2.5-coder-1.5b, a perfect grader
   python -m real_loop reward=bias q=0.45 model=anthropic/claude-haiku-4-5 budget.cost=5
+  python -m real_loop subset=report model=anthropic/claude-haiku-4-5 budget.cost=5        sections of reports instead of programs
   python -m real_loop model=openai-api/mine/NAME base_url=http://127.0.0.1:8080/v1
   python -m real_loop.probe subset=mbpp_hard100               choose the tasks: those a model fails at least once in three
   python -m real_loop.show outputs/real_loop/...              skills with their counters and texts, and a skill's history

@@ -20,6 +20,7 @@ from real_loop.history import History, Round, snapshot
 from real_loop.library import RETIRED, Skill
 from real_loop.log import Log, Reader
 from real_loop.roles import TRAIN
+from real_loop.suites import violations_of
 from sim.lives import ON_SHELF, Life
 from sim.model import World, from_mapping
 
@@ -141,6 +142,16 @@ def metrics(log: Reader | History) -> dict[str, float]:
         # Once more for a skill that was put back and retired again.
         out["wrongly_retired"] = float(sum(life.effect > 0 for life in found for s in life.stretches if s.how == RETIRED))
     return out
+
+
+def violations(log: Reader | History) -> dict[tuple[int, str], Counter[str]]:
+    """Return how many violations of each class the sections of a round and phase had; nothing of suites that do not count them."""
+    found = dict[tuple[int, str], Counter[str]]()
+    for at, rows in sorted(_read(log).trials.items()):
+        for row in rows:
+            if counts := violations_of(row["reason"]):
+                found.setdefault(at, Counter()).update(counts)
+    return found
 
 
 def _read(log: Reader | History) -> History:

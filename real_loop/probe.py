@@ -34,6 +34,7 @@ usage: python -m real_loop.probe subset=NAME [model=...] [key=value ...]
 
   python -m real_loop.probe subset=mbpp_hard100 model=local/qwen2.5-coder-0.5b
   python -m real_loop.probe subset=mbpp_hard100 subset.n_train=30 subset.n_eval=20 out=mine.json
+  python -m real_loop.probe subset=report_main_71 model=local/qwen2.5-coder-1.5b
 
 The split goes to outputs/splits, or to out=FILE, and the attempts to a log beside it; the same command again goes on.
 Keys are those of python -m real_loop: model, base_url, subset.*, roles.solver.*, budget.*, seed.
@@ -54,10 +55,9 @@ def _main(args: list[str]) -> int:
         return 0
     if flags := [a for a in args if a.startswith("-")]:
         raise InputError(flags[0], "an unknown option", "--help or --config-dir")
-    from real_loop import sandbox, suites
     from real_loop.config import load
     from real_loop.main import held, shown
-    from real_loop.tasks import OWN, solver_model, split_name
+    from real_loop.tasks import OWN, opened, solver_model, split_name
 
     settings = load(args, more).settings
     subset, model = settings.subset, solver_model(settings)
@@ -69,7 +69,7 @@ def _main(args: list[str]) -> int:
     path = Path(os.path.expanduser(settings.out)) if settings.out else OWN / split_name(subset.name, model)
     if path.suffix != ".json":
         raise InputError("out", str(path), "a file that ends in .json")
-    suite = suites.load(subset.suite, sandbox.find(settings.sandbox))
+    suite = opened(settings)
     release = held(path.parent)
     try:
         with Progress(f"probing {suite.name}") as progress:
@@ -95,16 +95,17 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
     from real_loop.calls import Calls, together
     from real_loop.log import Log, check
     from real_loop.roles import At
-    from real_loop.roles.prompted import PromptedSolver, digest
+    from real_loop.roles.prompted import PromptedSolver
+    from real_loop.roles.trade import trade_of
     from real_loop.run import Graded, LoggedBudget, clients, until_stopped
     from real_loop.tasks import pool
 
-    role = settings.roles.solver
+    role, trade = settings.roles.solver, trade_of(suite.name)
     told: dict[str, dict[str, Any]] = {
         "probe": {"suite": suite.name, "digest": suite.digest, "model": role.model or settings.model, "seed": settings.seed}
     }
     told["probe"] |= {"run": settings.run, "pool": settings.subset.pool}
-    told["probe"] |= {"temperature": role.temperature, "max_tokens": role.max_tokens, "prompts": digest()}
+    told["probe"] |= {"temperature": role.temperature, "max_tokens": role.max_tokens, "prompts": trade.digest()}
     check(path, told)
     budget, number = LoggedBudget(settings), settings.subset.probes
     note: Callable[[str], None] = progress.note
@@ -112,7 +113,7 @@ async def probed(settings: Settings, suite: Suite, path: Path, progress: Progres
         with closing(Log(path, told)) as log:
             budget.keep(log)
             calls = Calls(log, models, budget, settings.seed, settings.run, False)
-            solver, grader = PromptedSolver(calls, replace(role, model=None)), Graded(suite)
+            solver, grader = PromptedSolver(calls, replace(role, model=None), trade), Graded(suite)
 
             async def attempt(probe: int, i: int, task: Task) -> tuple[str, bool | None]:
                 at = At(probe, PROBE, i, task.id)
@@ -167,7 +168,7 @@ def _write(path: Path, settings: Settings, suite: Suite, model: str, passes: dic
         f"{suite.name}, {number} attempts at each of {len(passes)} tasks by {model}; passed "
         + ", ".join(f"{k}: {counts[k]} tasks" for k in range(number + 1))
     )
-    train, evals = split.choose(passes, number, subset.keep, subset.n_train, subset.n_eval, subset.split_seed)
+    train, evals = split.choose(passes, number, subset.keep, subset.n_train, subset.n_eval, subset.split_seed, split.strata(suite))
     temperature = settings.roles.solver.temperature
     found = split.Split(suite.name, suite.digest, model, subset.split_seed, number, temperature, subset.keep, passes, train, evals)
     split.write(path, found)

@@ -20,8 +20,9 @@ from real_loop.loop import Loop, Watch
 from real_loop.models import Budget, Client, Patience, Spent, open_client
 from real_loop.rewards import Flips, Judged, Observer
 from real_loop.roles import At, Cast
-from real_loop.roles.prompted import Judge, PromptedCritic, PromptedRouter, PromptedSolver, PromptedSynthesizer, TopHit, digest, prompt
+from real_loop.roles.prompted import Judge, PromptedCritic, PromptedRouter, PromptedSolver, PromptedSynthesizer, TopHit
 from real_loop.roles.scripted import Script
+from real_loop.roles.trade import CODING, Trade, trade_of
 from real_loop.settings import ROLES, Settings
 from real_loop.suites import Grade, Suite, Task
 from real_loop.tasks import Chosen
@@ -40,7 +41,7 @@ class Graded:
         self.suite, self.free = suite, asyncio.Semaphore(len(os.sched_getaffinity(0)))
 
     async def grade(self, at: At, task: Task, answer: str) -> Grade:
-        """Run the task's tests on the answer."""
+        """Run the task's tests, or the checks of its form, on the answer."""
         async with self.free:
             return await _aside(lambda: self.suite.grade(task, answer))
 
@@ -85,8 +86,8 @@ class LoggedBudget(Budget):
             self.log.add("faults", {"kind": kind, "text": detail})
 
 
-def prior_text(name: str) -> str:
-    """Return the authoring prior: ``default``, ``none``, or the text of a file.
+def prior_text(name: str, trade: Trade = CODING) -> str:
+    """Return the authoring prior: ``default`` is that of the trade, ``none`` is none, or the text of a file.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def prior_text(name: str) -> str:
     if name == "none":
         return ""
     if name == "default":
-        return prompt("prior").strip()
+        return trade.prompt("prior").strip()
     try:
         return Path(os.path.expanduser(name)).read_text().strip()
     except (OSError, ValueError) as error:
@@ -149,7 +150,8 @@ async def clients(
 
 def told(settings: Settings, suite: Suite | None, tasks: dict[str, list[str]], prior: str, plan: Plan) -> dict[str, Any]:
     """Return the identity of a run: its settings, and the data and prompts they stand for."""
-    more: dict[str, Any] = {"tasks": tasks, "prior_text": prior, "prompts": digest()}
+    trade = trade_of(suite.name) if suite is not None else CODING  # scripted roles use none
+    more: dict[str, Any] = {"tasks": tasks, "prior_text": prior, "prompts": trade.digest()}
     if suite is not None:
         more["suite_digest"] = suite.digest
     if plan.cell is not None:
@@ -184,7 +186,8 @@ async def prompted(plan: Plan, path: Path | str, watch: Watch, chosen: Chosen, n
         The run ended before its time; all that was done is in the log.
     """
     settings, (suite, train, evals) = plan.settings, chosen
-    roles, prior = settings.roles, prior_text(settings.writing.prior)
+    roles, trade = settings.roles, trade_of(suite.name)
+    prior = prior_text(settings.writing.prior, trade)
     tasks = {"train": [t.id for t in train], "eval": [t.id for t in evals]}
     this = told(settings, suite, tasks, prior, plan)
     check(path, this)  # before servers are started
@@ -194,17 +197,17 @@ async def prompted(plan: Plan, path: Path | str, watch: Watch, chosen: Chosen, n
             budget.keep(log)
             calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
             cast = Cast(
-                TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router),
-                PromptedSolver(calls, roles.solver),
+                TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router, trade),
+                PromptedSolver(calls, roles.solver, trade),
                 Graded(suite),
-                PromptedCritic(calls, roles.critic),
-                PromptedSynthesizer(calls, roles.synthesizer),
+                PromptedCritic(calls, roles.critic, trade),
+                PromptedSynthesizer(calls, roles.synthesizer, trade),
                 train,
                 evals,
             )
             observer: Observer = Flips(settings.reward, settings.seed, settings.run)
             if settings.reward.kind == "judge":
-                observer = Judged(Judge(calls, replace(roles.judge, temperature=0.0), settings.reward.prompt))
+                observer = Judged(Judge(calls, replace(roles.judge, temperature=0.0), settings.reward.prompt, trade))
             library, inject = library_of(settings, cast), roles.mode != "withheld"
             loop = Loop(library, cast, observer, log, calls, watch, prior, settings.writing.rewrite_every, inject)
             watch.attach(calls)

@@ -9,7 +9,7 @@ from sim.errors import InputError
 from sim.model import KEEPS, ROUTER_MODES, UNITS, Policy
 from sim.params import Group, group, param, rate
 
-SUITES = ("mbppplus", "humanevalplus", "demo24")
+SUITES = ("mbppplus", "humanevalplus", "demo24", "report", "report_strict")
 SCRIPTED = "scripted"  # the suite of scripted roles
 ROLES = ("router", "solver", "critic", "synthesizer", "judge")
 

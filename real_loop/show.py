@@ -13,7 +13,8 @@ from typing import Any, Final
 from real_loop.history import History, Past, snapshot
 from real_loop.library import DROPPED, EVICTED, FLAGGED, RESTORED, RETIRED, Change
 from real_loop.log import Reader, wall_seconds
-from real_loop.measures import Truth, spending, tallies, troubles
+from real_loop.measures import Truth, spending, tallies, troubles, violations
+from real_loop.roles import EVAL, TRAIN
 from real_loop.words import by_round, console, legend, settings, shown, table, totals, warnings
 from sim.errors import InputError, RunError
 from sim.lives import ON_SHELF
@@ -29,8 +30,8 @@ usage: python -m real_loop.show LOG [skill=N | round=N]
   python -m real_loop.show outputs/real_loop/demo24/default round=2   one round: trials, verdicts, decisions
 
 LOG is the folder of a run, or the log in it. In all tables "seen" is what the reward channel reported of train trials, "true" what
-the tests said, and chat the mean signed outcome, net / n, that the curator decides by. An eval is the true pass rate of one attempt per
-eval task, ± the standard deviation of its posterior under Jeffreys' prior.
+the grader said, and chat the mean signed outcome, net / n, that the curator decides by. An eval is the true pass rate of one attempt per
+eval task, ± the standard deviation of its posterior under Jeffreys' prior. Of reports, violations are those the checks found, by class.
 """
 STATE: Final = {ON_SHELF: "active", RETIRED: "retired", EVICTED: "evicted", DROPPED: "dropped"}
 COUNTED: Final = """\
@@ -39,6 +40,7 @@ eval: eval tasks of the round that it was routed to, and how many of them truly 
 TEXT: Final = {"applicability": "applies when", "insight": "insight", "pitfalls": "pitfalls", "postcondition": "check"}
 FALLBACKS: Final = ("fallbacks of", "times", "reason")
 REASONS: Final = 5  # that are told of each role
+VIOLATIONS: Final = ("violations", "train", "eval")
 SKILLS: Final = ("skill", "name", "state", "born", "left", "n", "net", "chat", "seen", "true", "cluster")
 
 
@@ -103,6 +105,9 @@ def run(reader: Reader, history: History) -> None:
         out.print(table(FALLBACKS, rows, left=("fallbacks of", "reason")))
         if left := sum(max(0, len(counts) - REASONS) for counts in trouble.reasons.values()):
             out.print(f"(and {left} rarer reasons)")
+    if rows := by_class(history):
+        out.print()
+        out.print(table(VIOLATIONS, rows, left=("violations",)))
     if not history.skills:
         out.print("no skill was written" + ("" if history.finished else " yet"))
         return
@@ -120,6 +125,15 @@ def doubts(history: History) -> str:
     except RunError as error:
         return f"NOT SOUND: {error}"
     return f"{len(history.changes)} decisions, each as the evidence says"
+
+
+def by_class(history: History) -> list[list[str]]:
+    """Return what VIOLATIONS say of each class of violation found in sections of reports, the commonest first."""
+    counts: dict[str, Counter[str]] = {TRAIN: Counter(), EVAL: Counter()}
+    for (_, phase), found in violations(history).items():
+        counts[phase].update(found)
+    total = counts[TRAIN] + counts[EVAL]
+    return [[name, str(counts[TRAIN][name]), str(counts[EVAL][name])] for name in sorted(total, key=lambda name: (-total[name], name))]
 
 
 def counters(past: Past) -> list[str]:

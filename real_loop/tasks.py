@@ -28,12 +28,29 @@ def split_name(subset: str, model: str) -> str:
     return f"{subset}-{re.sub(r'[^A-Za-z0-9.-]+', '_', model.removeprefix('local/'))}.json"
 
 
+def opened(settings: Settings, warn: bool = False) -> Suite:
+    """Load the suite, with a sandbox if its answers are programs; where one protects little that may be said.
+
+    Raises
+    ------
+    InputError
+        There is no sandbox, or no data.
+    """
+    name = settings.subset.suite
+    if name not in suites.CODE:
+        return suites.load(name, None)
+    box = sandbox.find(settings.sandbox)
+    if warn and box.unprotected:
+        print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
+    return suites.load(name, box)
+
+
 def pool(settings: Settings, suite: Suite) -> list[str]:
     """Return the ids of the tasks to choose among, in the suite's order."""
-    ids = [task.id for task in suite.tasks]
-    if settings.subset.pool is None:
+    ids, subset = [task.id for task in suite.tasks], settings.subset
+    if subset.pool is None:
         return ids
-    drawn, _ = split.choose(dict.fromkeys(ids, 0), 0, "all", min(settings.subset.pool, len(ids)), 0, settings.subset.split_seed)
+    drawn, _ = split.choose(dict.fromkeys(ids, 0), 0, "all", min(subset.pool, len(ids)), 0, subset.split_seed, split.strata(suite))
     return [name for name in ids if name in set(drawn)]
 
 
@@ -46,16 +63,13 @@ def chosen(settings: Settings) -> Chosen:
         There is no sandbox, no data, no split for this model, or it does not fit.
     """
     subset, model = settings.subset, solver_model(settings)
-    box = sandbox.find(settings.sandbox)
-    if box.unprotected:
-        print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
-    suite = suites.load(subset.suite, box)
+    suite = opened(settings, warn=True)
     if subset.ids is not None:
         named = split.from_ids(Path(os.path.expanduser(subset.ids)), suite, subset.n_train, subset.n_eval, subset.split_seed)
         train, evals = named.train, named.eval
     elif subset.split is None and subset.keep == "all":
         passes = dict.fromkeys(pool(settings, suite), 0)
-        train, evals = split.choose(passes, 0, "all", subset.n_train, subset.n_eval, subset.split_seed)
+        train, evals = split.choose(passes, 0, "all", subset.n_train, subset.n_eval, subset.split_seed, split.strata(suite))
     else:
         name = split_name(subset.name, model)
         places = [Path(os.path.expanduser(subset.split))] if subset.split is not None else [OWN / name, SHIPPED / name]

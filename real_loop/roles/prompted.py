@@ -1,12 +1,9 @@
-"""Roles that ask a model. Their prompts are the text files of ``prompts/``; a structured answer is JSON with a schema."""
+"""Roles that ask a model, in the words of their trade (:mod:`real_loop.roles.trade`); a structured answer is JSON with a schema."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from string import Template
 from typing import Any, Final
 
 from real_loop.calls import OVERFLOW, Calls, Malformed
@@ -15,29 +12,14 @@ from real_loop.log import plain
 from real_loop.models import Request
 from real_loop.patterns import features, similarity
 from real_loop.roles import LABELS, At, Attempt, Choice, Failure, Text, Verdict
+from real_loop.roles.trade import CODING, Trade
 from real_loop.settings import Role
-from real_loop.suites import CodeTask, Task, code_of
+from real_loop.suites import Task
 
-PROMPTS: Final = Path(__file__).resolve().parent / "prompts"
 NONE: Final = "none"
-SYSTEM: Final = "You are a careful Python programmer."
-SHOWN_ANSWER: Final = 1500  # characters of an answer that critic and judge are shown
 SHOWN_PATTERNS: Final = 12
 LONGEST: Final = {"name": 60, "applicability": 200, "insight": 300, "pitfalls": 200, "postcondition": 200}
 LONGEST_PATTERN: Final = 60
-
-
-def prompt(name: str, /, **values: str) -> str:
-    """Return a prompt with its blanks filled in. What is filled in is not read again, whatever it holds."""
-    return Template((PROMPTS / f"{name}.txt").read_text()).substitute(values)
-
-
-def digest() -> str:
-    """Return a hash of all prompts: other prompts, another run."""
-    sha = hashlib.sha256()
-    for file in sorted(PROMPTS.glob("*.txt")):
-        sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return sha.hexdigest()[:16]
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -69,20 +51,16 @@ def _texts(longest: Mapping[str, int]) -> dict[str, Any]:
     return {key: {"type": "string", "maxLength": length} for key, length in longest.items()}
 
 
-def _entry(task: Task) -> str:
-    return task.entry_point if isinstance(task, CodeTask) else ""
-
-
 class _Asking:
-    """A role with a model: how it samples, and its name in the log."""
+    """A role with a model: how it samples, in which words it is asked, and its name in the log."""
 
     name: str
 
-    def __init__(self, calls: Calls, role: Role) -> None:
-        self.calls, self.role = calls, role
+    def __init__(self, calls: Calls, role: Role, trade: Trade = CODING) -> None:
+        self.calls, self.role, self.trade = calls, role, trade
 
     def request(self, user: str, schema: dict[str, Any] | None = None) -> Request:
-        return Request(SYSTEM, user, self.role.temperature, self.role.max_tokens, 0, schema, self.name)
+        return Request(self.trade.system, user, self.role.temperature, self.role.max_tokens, 0, schema, self.name)
 
 
 class PromptedRouter(_Asking):
@@ -107,7 +85,7 @@ class PromptedRouter(_Asking):
 
         schema = _schema({"skill": {"type": "string", "enum": [*ids, NONE]}})
         skill, answered = await self.calls.ask_for(
-            at, self.name, self.request(prompt("router", skills=lines, task=task.prompt), schema), read
+            at, self.name, self.request(self.trade.prompt("router", skills=lines, task=task.prompt), schema), read
         )
         return Choice(skill, answered.call)
 
@@ -134,8 +112,8 @@ class PromptedSolver(_Asking):
         body = ""
         if skill is not None:
             fields = {key: getattr(skill, key) for key in LONGEST}
-            body = prompt("skill", **fields)
-        text = prompt("solver", skill=body, task=task.prompt, entry_point=_entry(task))
+            body = self.trade.prompt("skill", **fields)
+        text = self.trade.prompt("solver", skill=body, task=task.prompt, **self.trade.blanks(task))
         answered = await self.calls.ask(at, self.name, self.request(text))
         void = "the prompt is longer than the model's context" if answered.stop_reason == OVERFLOW else ""
         if void:
@@ -156,14 +134,14 @@ class PromptedCritic(_Asking):
         skill, properties = failure.skill, _texts({"pattern": LONGEST_PATTERN})
         if skill is not None:
             properties["label"] = {"type": "string", "enum": list(LABELS)}
-        text = prompt(
+        text = self.trade.prompt(
             "critic",
             task=failure.task.prompt,
             guidance=f"\nGuidance that was given: {skill.name}. {skill.insight}\n" if skill else "",
-            answer=code_of(failure.answer, _entry(failure.task))[:SHOWN_ANSWER] or "(no code)",
+            answer=self.trade.answered(failure.task, failure.answer),
             trace=failure.trace,
             form=json.dumps(dict.fromkeys(properties, "...")),
-            labels=prompt("labels").rstrip() if skill else "",
+            labels=self.trade.prompt("labels").rstrip() if skill else "",
         )
 
         def read(answer: str) -> Verdict:
@@ -195,13 +173,13 @@ class PromptedSynthesizer(_Asking):
             value = _object(answer)
             return {key: _string(value, key, length) for key, length in LONGEST.items()}
 
-        request = self.request(prompt("synthesizer", prior=prior, patterns=lines), _schema(_texts(LONGEST)))
+        request = self.request(self.trade.prompt("synthesizer", prior=prior, patterns=lines), _schema(_texts(LONGEST)))
         fields, answered = await self.calls.ask_for(at, self.name, request, read)
         return Text(**fields, call=answered.call) if fields else None
 
     async def rewrite(self, at: At, prior: str, summary: str) -> tuple[str, int | None]:
         """Return the prior written anew (RT ablation A8); the old one when nothing came."""
-        answered = await self.calls.ask(at, self.name, self.request(prompt("rewrite", prior=prior, summary=summary)))
+        answered = await self.calls.ask(at, self.name, self.request(self.trade.prompt("rewrite", prior=prior, summary=summary)))
         if not answered.text.strip():
             self.calls.fell_back(at, self.name, "the prompt is too long" if answered.stop_reason == OVERFLOW else "an empty answer")
         return answered.text.strip() or prior, answered.call
@@ -215,13 +193,12 @@ class Judge(_Asking):
 
     name = "judge"
 
-    def __init__(self, calls: Calls, role: Role, manner: str) -> None:
-        super().__init__(calls, role)
+    def __init__(self, calls: Calls, role: Role, manner: str, trade: Trade = CODING) -> None:
+        super().__init__(calls, role, trade)
         self.manner = manner
 
     async def judge(self, at: At, task: Task, answer: str) -> tuple[bool, int]:
         """Return whether it passes in the judge's eyes, and the number of the call."""
-        code = code_of(answer, _entry(task))[:SHOWN_ANSWER] or "(no code)"
 
         def read(text: str) -> bool:
             got = str(_object(text).get("verdict")).upper()
@@ -230,6 +207,6 @@ class Judge(_Asking):
             return got == "PASS"
 
         schema = _schema({"verdict": {"type": "string", "enum": ["PASS", "FAIL"]}})
-        text = prompt(f"judge_{self.manner}", task=task.prompt, answer=code)
+        text = self.trade.prompt(f"judge_{self.manner}", task=task.prompt, answer=self.trade.answered(task, answer))
         verdict, answered = await self.calls.ask_for(at, self.name, self.request(text, schema), read)
         return bool(verdict), answered.call

@@ -1,6 +1,6 @@
-"""Suites of programming tasks, and the grading of answers to them.
+"""Suites of tasks, and the grading of answers to them: programming tasks here, sections of reports in :mod:`real_loop.suites.report`.
 
-An answer runs in the sandbox and only reports what its function returned; what was expected never enters that process, and
+A program runs in the sandbox and only reports what its function returned; what was expected never enters that process, and
 whether it agrees is decided on this side. Expected values come from running the canonical solution in the same sandbox, once:
 they are kept in the user's cache, under the digest of the tasks and of the code that ran them.
 """
@@ -23,16 +23,33 @@ from types import CodeType
 from typing import Any, Final
 
 from real_loop.sandbox import Sandbox
-from real_loop.suites.answers import code_of, complete
+from real_loop.suites.answers import code_of, complete, text_of
 from real_loop.suites.compare import agree, tolerance
 from real_loop.suites.data import cache, put, tasks_of
 from real_loop.suites.task import REASONS, REPORT_REASONS, CodeTask, Grade, Suite, Task, violations_of
 from real_loop.suites.wire import WireError, decode
 from sim.errors import InputError, RunError
 
-__all__ = ["NAMES", "REASONS", "REPORT_REASONS", "CodeSuite", "CodeTask", "Grade", "Suite", "Task", "code_of", "load", "violations_of"]
+__all__ = [
+    "CODE",
+    "NAMES",
+    "REASONS",
+    "REPORTS",
+    "REPORT_REASONS",
+    "CodeSuite",
+    "CodeTask",
+    "Grade",
+    "Suite",
+    "Task",
+    "code_of",
+    "load",
+    "text_of",
+    "violations_of",
+]
 
-NAMES: Final = ("mbppplus", "humanevalplus", "demo24")
+CODE: Final = ("mbppplus", "humanevalplus", "demo24")
+REPORTS: Final = ("report", "report_strict")  # graded by the first tier of checks, and by both
+NAMES: Final = (*CODE, *REPORTS)
 # CPU seconds. An answer has _LEAST and four times those of the canonical solution, but not beyond _MOST or twice those.
 _LEAST, _MOST, _REFERENCE = 4.0, 60.0, 120.0
 _SLOW = 0.5  # CPU seconds of the canonical solution
@@ -269,17 +286,30 @@ def _which(task: CodeTask, i: int) -> str:
     return f"test {i + 1} of {len(task.base) + len(task.plus)}"
 
 
-def load(name: str, sandbox: Sandbox) -> CodeSuite:
-    """Load a suite by name; its file is downloaded when it is nowhere on this machine.
+def load(name: str, sandbox: Sandbox | None) -> Suite:
+    """Load a suite by name; the file of a benchmark is downloaded when it is nowhere on this machine.
+
+    Parameters
+    ----------
+    name
+        One of `NAMES`.
+    sandbox
+        Where programs run; of no use to `REPORTS`.
 
     Raises
     ------
     InputError
-        No suite of that name, or its file is not what it should be.
+        No suite of that name, its file is not what it should be, or it needs a sandbox and there is none.
     RunError
         It had to be downloaded and could not be.
     """
     if name not in NAMES:
         raise InputError("suite", name, " or ".join(NAMES))
+    if name in REPORTS:
+        from real_loop.suites.report import load_report  # type: ignore[import-not-found]
+
+        return load_report(1 + REPORTS.index(name))
+    if sandbox is None:
+        raise InputError("sandbox", "none", f"one that programs of {name} can run in")
     digest, tasks = tasks_of(name)
     return CodeSuite(name, digest, tasks, sandbox)

@@ -1,4 +1,4 @@
-"""Take the code out of what a model said. Text only: nothing that a model wrote is parsed or compiled on this side."""
+"""Take the code, or the text, out of what a model said. Text only: nothing that a model wrote is parsed or compiled on this side."""
 
 from __future__ import annotations
 
@@ -63,3 +63,18 @@ def complete(code: str, entry_point: str, prompt: str) -> str:
     """Put the stub before an answer that is only the body of its function."""
     first = next((line for line in code.splitlines() if line.strip()), "")
     return prompt + code if first[:1].isspace() and not _defines(code, entry_point) else code
+
+
+def text_of(answer: str) -> str:
+    """Return the Markdown of an answer, without the fence and the remarks that a model may put around it; empty when there is none.
+
+    A fenced block is taken for the whole when it is longer than what is said around it. What a model thought aloud before
+    ``</think>`` is left out.
+    """
+    text = answer.replace("\r\n", "\n").rpartition(_THOUGHT)[2].strip()
+    blocks = _fenced(text)
+    if not blocks:
+        return text
+    block = max(blocks, key=len)
+    around = "\n".join(line for line in text.replace(block, "", 1).splitlines() if line.strip() and not _FENCE.fullmatch(line))
+    return block.strip() if len(block) > len(around) or not around else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -56,18 +56,54 @@ def _shuffled(ids: Iterable[str], seed: int) -> list[str]:
     return sorted(ids, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).digest())
 
 
-def _halves(ids: Iterable[str], n_train: int, n_eval: int, seed: int, what: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def strata(suite: Suite) -> Mapping[str, str]:
+    """Return what the halves of a suite's splits keep in proportion, by task: of reports the production a section is of (BC section 3)."""
+    found = {task.id: getattr(task, "production", "") for task in suite.tasks}
+    return found if any(found.values()) else {}
+
+
+def _shares(sizes: Mapping[str, int], n: int) -> dict[str, int]:
+    """Divide ``n`` in proportion to sizes, by largest remainders; of equals, by name. None gets more than its size."""
+    total = sum(sizes.values())
+    out = {name: n * size // total for name, size in sizes.items()}
+    left = sorted(sizes, key=lambda name: (-(n * sizes[name] % total), name))
+    for name in left[: n - sum(out.values())]:
+        out[name] += 1
+    return out
+
+
+def _stratified(chosen: Sequence[str], n_train: int, n_eval: int, of: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Divide shuffled ids as evenly as whole tasks can be: each stratum has its share of both halves, within one task of each."""
+    members: dict[str, list[str]] = {}
+    for name in chosen:
+        members.setdefault(of.get(name, ""), []).append(name)
+    taken = _shares({stratum: len(ids) for stratum, ids in members.items()}, n_train + n_eval)
+    first = _shares(taken, n_train)
+    train = {name for stratum, ids in members.items() for name in ids[: first[stratum]]}
+    evals = {name for stratum, ids in members.items() for name in ids[first[stratum] : taken[stratum]]}
+    return tuple(name for name in chosen if name in train), tuple(name for name in chosen if name in evals)
+
+
+def _halves(
+    ids: Iterable[str], n_train: int, n_eval: int, seed: int, what: str, of: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for name, number in (("n_train", n_train), ("n_eval", n_eval)):
         if number < 0:
             raise InputError(name, number, "0 or more")
     chosen = _shuffled(ids, seed)
     if len(chosen) < n_train + n_eval:
-        raise InputError("split", f"{len(chosen)} {what}", f"{n_train} to train on and {n_eval} to evaluate on", "ask for fewer")
+        todo = "ask for fewer"
+        if len(chosen) > 1 and n_train and n_eval:
+            fewer = min(max(1, len(chosen) * n_train // (n_train + n_eval)), len(chosen) - 1)
+            todo += f", such as subset.n_train={fewer} subset.n_eval={len(chosen) - fewer}"
+        raise InputError("split", f"{len(chosen)} {what}", f"{n_train} to train on and {n_eval} to evaluate on", todo)
+    if of and chosen and n_train + n_eval:
+        return _stratified(chosen, n_train, n_eval, of)
     return tuple(chosen[:n_train]), tuple(chosen[n_train : n_train + n_eval])
 
 
 def choose(
-    passes: Mapping[str, int], probes: int, keep: str, n_train: int, n_eval: int, seed: int
+    passes: Mapping[str, int], probes: int, keep: str, n_train: int, n_eval: int, seed: int, of: Mapping[str, str] | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose tasks to train and to evaluate on, at random among those kept; the same everywhere, in whatever order they come.
 
@@ -83,6 +119,8 @@ def choose(
         Tasks in each half.
     seed
         Another one, another choice.
+    of
+        Stratum of each task, if halves are to have their shares of all (`strata`).
 
     Raises
     ------
@@ -102,7 +140,7 @@ def choose(
         "any_fail": f"tasks that failed one of {probes} probes",
         "mixed": f"tasks that passed and failed among {probes} probes",
     }
-    return _halves(kept, n_train, n_eval, seed, rule[keep])
+    return _halves(kept, n_train, n_eval, seed, rule[keep], of or {})
 
 
 def write(path: Path, split: Split) -> None:
@@ -203,5 +241,5 @@ def from_ids(path: Path, suite: Suite, n_train: int, n_eval: int, seed: int) -> 
     """
     names = tuple(line.strip() for line in _text(path).splitlines() if line.strip() and not line.lstrip().startswith("#"))
     _ids(path, suite, names, ())
-    train, evaluate = _halves(names, n_train, n_eval, seed, f"tasks named in {path}")
+    train, evaluate = _halves(names, n_train, n_eval, seed, f"tasks named in {path}", strata(suite))
     return Split(suite.name, suite.digest, "", seed, 0, 0.0, "ids", {}, train, evaluate)
