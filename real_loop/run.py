@@ -86,7 +86,7 @@ class LoggedBudget(Budget):
             self.log.add("faults", {"kind": kind, "text": detail})
 
 
-def prior_text(name: str, trade: Trade = CODING) -> str:
+def prior_text(name: str, trade: Trade) -> str:
     """Return the authoring prior: ``default`` is that of the trade, ``none`` is none, or the text of a file.
 
     Raises

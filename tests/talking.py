@@ -16,6 +16,7 @@ from real_loop.models import Budget, Reply, Request
 from real_loop.rewards import Flips
 from real_loop.roles import At, Cast
 from real_loop.roles.prompted import PromptedCritic, PromptedRouter, PromptedSolver, PromptedSynthesizer
+from real_loop.roles.trade import CODING
 from real_loop.run import library_of, told
 from real_loop.suites import CodeTask, Grade, Task
 
@@ -88,8 +89,10 @@ def play(path: Path | str, watch: Watch, *more: str, stop: Callable[[int], None]
         models = dict.fromkeys(("router", "solver", "critic", "synthesizer"), Talker(budget, stop))
         calls = Calls(log, models, budget, s.seed, s.run, False)
         train, evals = (tuple(CodeTask(name, f"Write {name}.", "f", "", "", (), ()) for name in tasks[part]) for part in ("train", "eval"))
-        roles = PromptedRouter(calls, s.roles.router), PromptedSolver(calls, s.roles.solver), Reader()
-        cast = Cast(*roles, PromptedCritic(calls, s.roles.critic), PromptedSynthesizer(calls, s.roles.synthesizer), train, evals)
+        roles = PromptedRouter(calls, s.roles.router, CODING), PromptedSolver(calls, s.roles.solver, CODING), Reader()
+        cast = Cast(
+            *roles, PromptedCritic(calls, s.roles.critic, CODING), PromptedSynthesizer(calls, s.roles.synthesizer, CODING), train, evals
+        )
         watch.attach(calls)
         library, inject = library_of(s, cast), s.roles.mode != "withheld"
         flips = Flips(s.reward, s.seed, s.run)

@@ -12,7 +12,7 @@ from real_loop.log import plain
 from real_loop.models import Request
 from real_loop.patterns import features, similarity
 from real_loop.roles import LABELS, At, Attempt, Choice, Failure, Text, Verdict
-from real_loop.roles.trade import CODING, Trade
+from real_loop.roles.trade import Trade
 from real_loop.settings import Role
 from real_loop.suites import Task
 
@@ -56,7 +56,7 @@ class _Asking:
 
     name: str
 
-    def __init__(self, calls: Calls, role: Role, trade: Trade = CODING) -> None:
+    def __init__(self, calls: Calls, role: Role, trade: Trade) -> None:
         self.calls, self.role, self.trade = calls, role, trade
 
     def request(self, user: str, schema: dict[str, Any] | None = None) -> Request:
@@ -193,7 +193,7 @@ class Judge(_Asking):
 
     name = "judge"
 
-    def __init__(self, calls: Calls, role: Role, manner: str, trade: Trade = CODING) -> None:
+    def __init__(self, calls: Calls, role: Role, manner: str, trade: Trade) -> None:
         super().__init__(calls, role, trade)
         self.manner = manner
 
