@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from real_loop.suites.report.slices import Card, Slice, Xref
-from real_loop.suites.report.worlds import NAMES, YEAR, Draws, Item, Section, World, world
+from real_loop.suites.report.worlds import NAMES, YEAR, Draws, Item, Section, World, number, world
 
 SEED: Final = 7436
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+# Without May: it reads like a hedge.
+_MONTHS = ("January", "February", "March", "April", "June", "July", "August", "September", "October", "November", "December")
 # Up and down: past, participle-like past, infinitive, -ing form.
 _PAST = (("rose", "fell"), ("grew", "shrank"), ("climbed", "slid"), ("increased", "decreased"), ("advanced", "retreated"))
 _LASTING = ("lengthened", "shortened")
@@ -71,12 +72,20 @@ _SHAPES: Final[dict[str, tuple[str, ...]]] = {
         "{S} will {plain} to {other} in {ny}, according to {weak}",
         "{other} is where {weak} sees {s} in {ny}, {above} the present level",
         "Anyone who trusts {weak} should expect {s} to {plain} to {other}, {c}",
+        "Next year's {s}, going by {weak}: {other}, {higher} than the {value} of {y}",
+        "{C}, {s} can only {plain}, {weak} argues, to {other} within twelve months",
+        "For {ny} {weak} pencils in {other} under {s}, {above} what {y} showed",
+        "Should {weak} be right, {s} ends {ny} at {other}, {higher} than the {value} of this year",
     ),
     "rumour": (
         "{Weak} claims that {s} really {past} {change} in {month}, {c}",
         "{S} {past} {change} in the weeks after the books were closed, says {weak}",
         "Numbers passed on by {weak} have {s} {higher} than published, at {other}",
         "What {weak} calls the true figure for {s}, {other}, lies {above} the official one",
+        "Since {month}, if one believes {weak}, {s} {past} {change}",
+        "{C}, {s} {past} by {change} between {month} and the year's end; the only witness is {weak}",
+        "{other}, not {value}: {weak} sets {s} {above} the printed figure",
+        "Word from {weak} is that {s} had {perfect} {change} before {month} was over",
     ),
     "person": (
         "{Who} told the board that {s} {past} in {n} of the twelve months, {c}",
@@ -114,12 +123,19 @@ _QUOTES: Final[dict[str, tuple[str, ...]]] = {
         "{ny}: {other} (today {value})",
         "from {value} we see it at {other} within the year",
         "{other} next year, mark our words; it is {value} today",
+        "put {other} in your diary ({value} at present)",
+        "{ny}? {other}, {c}",
+        "{other} by next winter, and {value} is history",
     ),
     "rumour": (
         "a friend in the office says {sign}{change}, not what was printed",
         "the real one is {other}, whatever they publish ({value})",
         "{sign}{change} since, {c}",
         "{other}! And they print {value}",
+        "heard it twice: {sign}{change}, {c}",
+        "nobody will sign for it, but {sign}{change} is what we hear",
+        "make that {other} instead of {value}",
+        "{other} is nearer the truth, {c}",
     ),
     "person": ("{n} months out of twelve, {c}", "I would say {sign}{change}", "{other} in {month}, if you ask me; {value} over the year"),
     "method": ("{prior} and {value}, same definition", "checked: {value}, {month}", "definition unchanged; {value}, before that {prior}"),
@@ -154,12 +170,14 @@ def _values(item: Item, kind: str, up: bool, place: World, draws: Draws) -> dict
         past = (_GAPS,)
     elif item.unit in ("days", "hours", "minutes", "weeks", "months", "years"):
         past = (*_PAST[:1], _LASTING)
-    step = max(1, item.value * draws.within(15, 160) // 1000)
+    step = max(1, item.room * draws.within(15, 160) // 1000)
     # Where the other value is what this one is compared with, it lies on the other side.
     other = item.value - step if (kind in ("budget", "peer")) == up else item.value + step
     change = item.change()
     if kind not in ("year", "method"):
-        change = f"{draws.within(1, 8)}.{draws.within(1, 9)}" + (" points" if item.unit == "%" else "%")
+        tenths = draws.within(11, 89)
+        points = number(max(1, item.room * tenths // 1000), item.decimals) + " points"
+        change = points if item.unit == "%" else number(tenths, 1) + "%"
     who, weak = draws.one(place.people), draws.one(place.weak)
     name, _, role = who.partition(", ")
     who = f"{name}, {role}," if draws.chance(50) else f"{_capital(role)} {name}"
@@ -167,7 +185,7 @@ def _values(item: Item, kind: str, up: bool, place: World, draws: Draws) -> dict
         "s": item.subject, "S": _capital(item.subject), "c": item.circumstance, "C": _capital(item.circumstance),
         "value": item.written(item.value), "prior": item.written(item.prior), "other": item.written(other), "change": change,
         "sign": "+" if up else "-", "y": str(YEAR), "py": str(YEAR - 1), "ny": str(YEAR + 1), "n": str(draws.within(3, 9)),
-        "month": draws.one(_MONTHS[8:11] if kind == "quarter" else _MONTHS[:11]),
+        "month": draws.one(_MONTHS[7:10] if kind == "quarter" else _MONTHS[:10]),
         "past": _pair(past, up, draws), "perfect": _pair(_PERFECT, up, draws), "plain": _pair(_PLAIN, up, draws),
         "going": _pair(_GOING, up, draws), "higher": "higher" if up else "lower", "above": "above" if up else "below",
         "up": "up" if up else "down", "peer": draws.one(place.peers), "weak": weak, "Weak": _capital(weak), "who": who, "Who": who,
@@ -202,10 +220,8 @@ def _card(name: str, item: Item, kind: str, place: World, weak: bool, used: _Use
         used.shapes[shape] += 1
     used.claims.add(claim)
     used.shapes[shape] += 1
-    needs = [need for need in _NEEDS if need in shape]
-    fitting = [each for each in _QUOTES[kind] if any(need in each for need in needs)] if needs else list(_QUOTES[kind])
-    if kind == "year":
-        fitting = list(_QUOTES[kind])
+    needs = [need for need in _NEEDS if need in shape and kind not in ("year", "method")]
+    fitting = [each for each in _QUOTES[kind] if not needs or any(need in each for need in needs)]
     quote = "..." + draws.one(sorted(draws.order(fitting), key=lambda each: used.shapes["quote " + each])[:2]).format(**values) + "..."
     stance = ("neutral", "bull", "bear")[0 if kind == "method" else item.good * (1 if up else -1)]
     refs = (item.tag,) if values["value"] in claim and "{value}" in shape else ()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Final, TypeVar
 
 from real_loop.suites.report.slices import Metric
 
-NAMES: Final = ("ferry",)
+NAMES: Final = ("ferry", "heatpumps", "seedbank", "water", "podcasts")
 YEAR: Final = 2025
 T = TypeVar("T")
 
@@ -92,6 +92,11 @@ class Item:
     def up(self) -> bool:
         return self.value > self.prior
 
+    @property
+    def room(self) -> int:
+        """Return what other values are a share away of: the value, or, where it is a percentage, what is left of it on the nearer side."""
+        return self.value if self.unit != "%" else min(self.value, 100 * 10**self.decimals - self.value)
+
     def metric(self) -> Metric:
         return Metric(self.tag, number(self.value, self.decimals), self.unit)
 
@@ -146,8 +151,9 @@ def _item(line: str, draws: Draws, good: bool | None) -> Item:
     value = draws.within(low, high)
     up = draws.chance(50) if good is None or not weight else good == (weight > 0)
     # Last year's is 2 to 21 % off, and by at least one unit of the last place.
-    step = max(1, value * draws.within(20, 210) // 1000)
-    return Item("m_" + tag, subject, circumstance, weight, value, value - step if up else value + step, decimals, unit.strip())
+    now = Item("m_" + tag, subject, circumstance, weight, value, value, decimals, unit.strip())
+    step = max(1, now.room * draws.within(20, 210) // 1000)
+    return replace(now, prior=value - step if up else value + step)
 
 
 def world(key: str, seed: int) -> World:
