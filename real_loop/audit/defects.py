@@ -282,7 +282,7 @@ class Recall:
     Parameters
     ----------
     cls
-        The class, or ``clean`` for the sections as they were.
+        The class, or ``clean`` for the sections as they were, none of which has violations: others are left out.
     n
         Sections it was put into.
     flagged
@@ -327,8 +327,9 @@ def recall(
         A row for the clean sections and one for each class; and which sections (by place) were left out, as not clean.
     """
     texts = [compose(each) for each in slices] if sections is None else list(sections)
-    pairs = [(each, text) for each, text in zip(slices, texts, strict=True) if not violations(each, text, tier)]
-    unclean = tuple(i for i, (each, text) in enumerate(zip(slices, texts, strict=True)) if violations(each, text, tier))
+    clean = [not violations(each, text, tier) for each, text in zip(slices, texts, strict=True)]
+    pairs = [(each, text) for each, text, passes in zip(slices, texts, clean, strict=True) if passes]
+    unclean = tuple(i for i, passes in enumerate(clean) if not passes)
     rows = [Recall("clean", len(pairs), 0, 0, ())]
     for cls in CLASSES:
         n = flagged = named = 0
@@ -348,7 +349,7 @@ def words(rows: Sequence[Recall]) -> str:
     """Return the table of `recall` as text."""
     lines = [f"{'defect':<20} {'sections':>8} {'flagged':>8} {'recall':>7}"]
     for row in rows:
-        rate = "" if row.rate is None else f"{row.rate:.2f}"
+        rate = "" if row.rate is None or row.cls == "clean" else f"{row.rate:.2f}"
         lines.append(f"{row.cls:<20} {row.n:>8} {row.flagged:>8} {rate:>7}".rstrip())
         lines.extend(f"{'':<20} {n:>8} not applicable: {why}" for why, n in row.other)
     return "\n".join(lines)

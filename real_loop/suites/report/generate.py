@@ -75,7 +75,7 @@ _SHAPES: Final[dict[str, tuple[str, ...]]] = {
         "Next year's {s}, going by {weak}: {other}, {higher} than the {value} of {y}",
         "{C}, {s} can only {plain}, {weak} argues, to {other} within twelve months",
         "For {ny} {weak} pencils in {other} under {s}, {above} what {y} showed",
-        "Should {weak} be right, {s} ends {ny} at {other}, {higher} than the {value} of this year",
+        "Should {weak} be right, {s} will close {ny} at {other}, {higher} than the {value} of this year",
     ),
     "rumour": (
         "{Weak} claims that {s} really {past} {change} in {month}, {c}",
@@ -144,7 +144,7 @@ _WEAK = frozenset({"forecast", "rumour"})
 # Which quotes bear a claim out: those that name what it names.
 _NEEDS = ("{other}", "{change}", "{n}")
 # The sizes of a slice, by how hard it is: cards, share of weak ones among those beyond the section's own, bullets.
-_SIZES: Final = ((4, 5, 35, 2), (6, 7, 50, 3), (7, 9, 65, 4))
+_SIZES: Final = ((4, 5, 35, 2), (6, 7, 50, 3), (7, 8, 65, 4))
 
 
 @dataclass
@@ -232,7 +232,7 @@ def _card(name: str, item: Item, kind: str, place: World, weak: bool, used: _Use
 def _slice(section: Section, place: World, first: int, used: _Used, seed: int) -> Slice:
     draws = Draws(seed, place.key, section.id, "slice")
     low, high, weakness, floor = draws.one(_SIZES)
-    size = draws.within(low, high)
+    size = draws.within(low, high) + (draws.chance(10) and high == 8)
     others = draws.order([other for other in place.sections if other.id != section.id])[: draws.within(1, 4)]
     own = list(section.items)
     plan: list[tuple[Item, str]] = [(item, "year") for item in own[: min(3, size - 1)]]
@@ -243,7 +243,7 @@ def _slice(section: Section, place: World, first: int, used: _Used, seed: int) -
         item = draws.one(own)
         if draws.chance(weakness):
             plan.append((item, draws.one(("forecast", "rumour"))))
-        elif draws.chance(25):
+        elif draws.chance(45):
             plan.append((draws.one(draws.one(others).items), "year"))
         elif kinds:
             plan.append((item, kinds.pop()))

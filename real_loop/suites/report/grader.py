@@ -37,7 +37,7 @@ _NEXT = re.compile(r"\s*+(.?)")
 _LAST = re.compile(r"[A-Za-z.]+\Z")
 _NUMBER = re.compile(
     r"(?P<years>(?:19|20)[0-9]{2}[-\u2013/](?:[0-9]{4}|[0-9]{2})(?![\d%]))"
-    r"|(?P<name>[^\W\d_]\w*+(?:[-\u2011]\d\w*+)?(?:(?<=\d)\.\d++)*+)"
+    r"|(?P<name>[^\W\d_\u00bc-\u00be\u2150-\u215e]\w*+(?:[-\u2011]\d\w*+)?(?:(?<=\d)\.\d++)*+)"
     r"|(?P<numeral>[\d\u00bc-\u00be\u2150-\u215e]++(?:[.,]\d++)*+)"
 )
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
@@ -49,7 +49,7 @@ _BULLET = re.compile(r"[ \t]*+(?:>[ \t]*+)*+(?:[-*+•\u2013—]|[0-9]{1,3}[.)])
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t]++(?:[Ss]ection[ \t]++)?(?:[0-9]{1,3}(?:\.[0-9]{1,3})*+[.):]?(?=[ \t]))?|[ \t]*+\Z)")
 _FENCE = re.compile(r"[ ]{0,3}(?:```|~~~)[ \t]*+[A-Za-z]*+[ \t]*+\Z")
 _TLDR = re.compile(r"[ \t>#*_+\-\u2013—•]*+TL;?DR\b", re.IGNORECASE)
-_HEDGE = re.compile(r"\b(?:" + "|".join(word if word != "may" else r"may(?!\s\d)" for word in HEDGES) + r")\b", re.IGNORECASE)
+_HEDGE = re.compile(r"\b(?:" + "|".join(HEDGES).replace("|may|", r"|may(?!\s\d)|").replace(" ", r"\s") + r")\b", re.IGNORECASE)
 _SPACES = re.compile(r"\s+")
 _LETTER = re.compile(r"[^\W_]|[\x00-\x02]")
 

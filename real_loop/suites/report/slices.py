@@ -120,10 +120,10 @@ def dumped(each: Slice) -> str:
     parts = []
     for key, value in plain.items():
         if isinstance(value, list):
-            rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in value)
-            parts.append(f'"{key}": [\n{rows}\n]' if rows else f'"{key}": []')
+            rows = ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in value)
+            parts.append(f'"{key}":[\n{rows}\n]' if rows else f'"{key}":[]')
         else:
-            parts.append(f'"{key}": {json.dumps(value, ensure_ascii=False)}')
+            parts.append(f'"{key}":{json.dumps(value, ensure_ascii=False)}')
     return "{" + ",\n".join(parts) + "}"
 
 
