@@ -164,6 +164,7 @@ MADE: list[tuple[str, str, str, str]] = [
     ("claim_negation", "TL;DR\n- It adds up to growth in all [E001].\n", "growth", "decline"),
     ("claim_negation", "TL;DR\n- A follow-up; ABOVE plan [E002].\n", "ABOVE", "Below"),
     ("number_swap", "TL;DR\n- The FY18 share is 18%, see §s18 [E002].\n", r"1|8", r"\d"),
+    ("number_swap", "TL;DR\n1. On 18 March, the 18th of\nthem, it was 18% [E002].\n", r"1|8", r"\d"),
     ("orphan_citation", "TL;DR\n- Both [E001, E002].\n", r"E00[12]", r"E\d{3}"),
 ]
 
@@ -174,9 +175,25 @@ def test_in_sections_of_other_writers(cls: str, text: str, before: str, after: s
         one = inject(SMALL, text, cls, seed)
         assert re.fullmatch(before, one.before)
         assert re.fullmatch(after, one.after)
-        assert one.line == 2
-        if cls == "number_swap":
+        assert one.line == (3 if "March" in text else 2)
+        if "FY18" in text:
             assert re.search(r"FY18 share is (?!18%)\d\d%, see §s18 ", one.text)
+
+
+WRAPPED = (
+    "TL;DR\n- Revenue rose\n  30% [E001].\n\nRevenue is {m_rev}, after 1.1\na year ago, or so\nthey say [E001]. The share\nis 18% [E002].\n"
+)
+
+
+def test_bare_numbers_in_wrapped_lines() -> None:
+    """A sentence over several lines has the markers of all of them; what is made bare is bare."""
+    assert violations(SMALL, WRAPPED) == []
+    kinds = set()
+    for seed in range(40):
+        one = inject(SMALL, WRAPPED, "bare_number", seed)
+        assert [each.cls for each in violations(SMALL, one.text)] == ["bare_number"], one
+        kinds.add(one.before)
+    assert kinds == {"", " [E001]", " [E002]"}
 
 
 def test_recall_over_155_sections() -> None:

@@ -39,9 +39,16 @@ _ID = re.compile(r"E[0-9]{3,4}")
 _TAG = re.compile(r"\{m_[a-z0-9_]+\}")
 _XREF = re.compile(r"§s[0-9]+")
 _MARKER = re.compile(f"{_CITE.pattern}|{_TAG.pattern}|{_XREF.pattern}")
-_NUMERAL = re.compile(r"(?<![\w.,])[0-9]+(?:[.,][0-9]+)*(?![0-9])")
+_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+# Not those that need no source: ordinals, days of a month, digits joined to letters.
+_NUMERAL = re.compile(rf"(?<![\w.,])(?<![A-Za-z]-)[0-9]+(?:[.,][0-9]+)*+(?![0-9]|(?:st|nd|rd|th)\b| {_MONTH}\b)")
+_DAY = re.compile(rf"\b{_MONTH} \Z")
+_ITEM = re.compile(r"[ \t>]*[0-9]+[.)][ \t]+")
+# Lines that begin something new: bullets, list items, quotes; and those that end with it too: headings and rows of a table.
+_NEW = re.compile(r"[ \t]*(?:[-*+•>][ \t]|[0-9]+[.)][ \t])")
+_ALONE = re.compile(r"[ \t]*(?:#|\|)")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
-_STOP = re.compile(r"(?<![A-Z]\.)(?<!\bp\.)(?<!\bno\.)(?<=[.!?]) +(?=[A-Z\"{0-9])|\n")
+_STOP = re.compile(r"(?<![A-Z]\.)(?<!\bp\.)(?<!\bno\.)(?<=[.!?])[ \n]+(?=[A-Z\"{0-9])")
 _TLDR = re.compile(r"^[#*_ ]*TL;?DR\b.*\n(?:[ \t]*\n)*(?:[ \t]*(?:[-*+•]|[0-9]+[.)])[ \t].*(?:\n|\Z))+", re.MULTILINE | re.IGNORECASE)
 # Sentences with a number that nothing stands for.
 _BARE: Final = (
@@ -105,13 +112,26 @@ class _Sentence:
 
 
 def _sentences(section: str) -> list[_Sentence]:
-    out, at = [], 0
-    for found in (*_STOP.finditer(section), None):
-        end = found.start() if found else len(section)
-        text = section[at:end]
-        if text.strip():
-            out.append(_Sentence(at, end, text, tuple(name for cite in _CITE.findall(text) for name in _ID.findall(cite))))
-        at = found.end() if found else end
+    """Return the sentences of a section. One may go over several lines of a paragraph or bullet."""
+    blocks: list[tuple[int, int]] = []
+    begin, goes_on = 0, False
+    for line in section.splitlines(keepends=True):
+        end = begin + len(line)
+        alone = _ALONE.match(line) is not None
+        if goes_on and line.strip() and not alone and not _NEW.match(line):
+            blocks[-1] = (blocks[-1][0], end)
+        elif line.strip():
+            blocks.append((begin, end))
+        goes_on = bool(line.strip()) and not alone
+        begin = end
+    out = []
+    for start, stop in blocks:
+        stop = start + len(section[start:stop].rstrip())
+        ends = [*((found.start(), found.end()) for found in _STOP.finditer(section, start, stop)), (stop, stop)]
+        for end, following in ends:
+            text = section[start:end]
+            out.append(_Sentence(start, end, text, tuple(name for cite in _CITE.findall(text) for name in _ID.findall(cite))))
+            start = following
     return out
 
 
@@ -241,7 +261,10 @@ def _negated(each: Slice, section: str, draws: Draws) -> _Edit:
 def _numerals(sentence: _Sentence) -> list[tuple[int, str]]:
     """Return the numerals of a sentence outside its markers, each with its place in the section."""
     inside = [mark.span() for mark in _MARKER.finditer(sentence.text)]
+    item = _ITEM.match(sentence.text)
+    inside.append(item.span() if item else (0, 0))
     found = [each for each in _NUMERAL.finditer(sentence.text) if not any(a <= each.start() < b for a, b in inside)]
+    found = [each for each in found if not _DAY.search(sentence.text, 0, each.start())]
     return [(sentence.start + each.start(), each.group()) for each in found]
 
 
