@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -378,7 +377,7 @@ def test_blind_to_the_rest(change: Callable[[str, random.Random], str], at: int,
     assert before == after
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(st.sampled_from("[]{}§E0123 sm_.\n-#|>*;,ATLDR\u0663\u00bd\x00\r"), max_size=120))
 def test_any_text_is_graded(text: str) -> None:
     """No text is an error; lines exist; markers that are not of the slice are never missed."""
@@ -456,9 +455,8 @@ def test_fence(answer: str, text: str) -> None:
     assert text_of(answer) == text
 
 
-@cache
-def warnings(variant: int) -> tuple[Counter[str], ...]:
-    return tuple(Counter(one.cls for one in violations(each, compose(each, variant), 2)) for each in SLICES)
+def warnings(variant: int) -> list[Counter[str]]:
+    return [Counter(one.cls for one in violations(each, compose(each, variant), 2)) for each in SLICES]
 
 
 def test_composer_passes() -> None:
@@ -472,6 +470,5 @@ def test_composer_passes() -> None:
 
 
 def test_variants_vary_in_tier_2_alone() -> None:
-    for variant in (1, 2):
-        assert {0, 1, 2, 3, 4} <= {found.total() for found in warnings(variant)}
-        assert set().union(*warnings(variant)) == {"unhedged_weak", "one_sided", "low_coverage"}
+    assert {0, 1, 2, 3, 4} <= {found.total() for found in warnings(1)}
+    assert set().union(*warnings(1)) == {"unhedged_weak", "one_sided", "low_coverage"}
