@@ -446,9 +446,9 @@ def test_grades() -> None:
         ("a", "a"),
         ("```md\na\nb\n```", "a\nb"),
         ("\n```\na\n```\n", "a"),
-        ("```python\na\n```", "```python\na\n```"),
+        ("```python\na\n```", "a"),
         ("```\na\n```\nb\n```\nc\n```", "```\na\n```\nb\n```\nc\n```"),
-        ("a\n```\nb\n```", "a\n```\nb\n```"),
+        ("longer than it\n```\nb\n```", "longer than it\n```\nb\n```"),
     ],
 )
 def test_fence(answer: str, text: str) -> None:

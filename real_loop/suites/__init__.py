@@ -306,7 +306,7 @@ def load(name: str, sandbox: Sandbox | None) -> Suite:
     if name not in NAMES:
         raise InputError("suite", name, " or ".join(NAMES))
     if name in REPORTS:
-        from real_loop.suites.report import load_report  # type: ignore[import-not-found]
+        from real_loop.suites.report import load_report
 
         return load_report(1 + REPORTS.index(name))
     if sandbox is None:

@@ -8,24 +8,23 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from real_loop.suites.answers import text_of
 from real_loop.suites.report.generate import productions
 from real_loop.suites.report.grader import Violation, violations
 from real_loop.suites.report.slices import Slice, dumped, to_json
-from real_loop.suites.task import Grade
+from real_loop.suites.task import Grade, Task
 
 __all__ = ["NAMES", "ReportSuite", "ReportTask", "Violation", "load_report", "text_of"]
 
 NAMES: Final = ("report", "report_strict")  # tier 1, tier 2
 _TRACE = 600
 _SHOWN = 5  # violations told in a trace
-_FENCED = re.compile(r"\s*```[ \t]*(?:markdown|md)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 _FORM = """Write this section of a report in Markdown, from this slice of evidence and nothing else.
 
@@ -49,7 +48,7 @@ _MORE = """
 
 
 @dataclass(frozen=True)
-class ReportTask:
+class ReportTask(Task):
     """One section to be written.
 
     Parameters
@@ -64,8 +63,6 @@ class ReportTask:
         What it may be written from.
     """
 
-    id: str
-    prompt: str = field(repr=False)
     production: str
     slice: Slice = field(repr=False)
 
@@ -105,12 +102,6 @@ class ReportSuite:
         found = violations(task.slice, text_of(answer), self.tier)
         reason = "violations" if found else "passed"
         return Grade(not found, _trace(found), time.monotonic() - began, reason, tuple(each.cls for each in found))
-
-
-def text_of(answer: str) -> str:
-    """Return the section of an answer: without the fence, where all of it stands in one."""
-    fenced = _FENCED.fullmatch(answer) if answer.lstrip().startswith("```") else None
-    return fenced.group(1) if fenced and "\n```" not in fenced.group(1) else answer
 
 
 def _trace(found: list[Violation]) -> str:
