@@ -1,1 +1,1 @@
-"""Audit of a judge before it is trusted: known defects, the rates at which it lets them pass, and a verdict."""
+"""Is a judge good enough? From verdicts on cases of known truth to error rates, a place on the plane and a verdict; see README.md."""
