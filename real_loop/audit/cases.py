@@ -162,11 +162,23 @@ def _table(path: Path) -> tuple[list[int], list[str], list[list[str]]]:
                 lines.append(start)
                 rows.append(fields)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else f"at line {line}: {error}"
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else f"line {line}: {error}"
+        why = f"line {_undecodable(path)} is not UTF-8" if isinstance(error, UnicodeDecodeError) else why
         raise InputError(f"from={path}", f"a file that cannot be read ({why})", "a CSV file in UTF-8 with a header") from None
     if len(rows) < 2:
         raise InputError(str(path), "no rows", "a header and a row per verdict, separated by commas")
     return lines[1:], header, rows[1:]
+
+
+def _undecodable(path: Path) -> int:
+    """Return the first line that is not UTF-8: text is decoded in blocks, so that the reader is not there yet."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 1
 
 
 def _header(path: Path, fields: Sequence[str]) -> list[str]:
@@ -176,6 +188,7 @@ def _header(path: Path, fields: Sequence[str]) -> list[str]:
         if name not in COLUMNS:
             near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.5)
             todo = f"did you mean {near[0]}?" if near else "leave other columns out"
+            todo = "use commas between columns" if len(header) == 1 and {";", "\t"} & set(name) else todo
             raise InputError(f"{path}, header", f"an unknown column, {name[:60]!r}", known, todo)
         if header.count(name) > 1:
             raise InputError(f"{path}, header", f"two columns {name}", "each column once")

@@ -248,7 +248,8 @@ def _curator(found: dict[str, Any]) -> list[str]:
 def report(found: dict[str, Any]) -> str:
     """Return the whole report: what was audited, a table of several judges, a page for each."""
     c, judges = found["controller"], found["judges"]
-    head = f"{found['source'] or 'verdicts'}: {found['rows']:,} rows; tau = {c['tau']:g}, n_min = {c['n_min']}, cap = {c['cap']}"
+    rows = "1 row" if found["rows"] == 1 else f"{found['rows']:,} rows"
+    head = f"{found['source'] or 'verdicts'}: {rows}; tau = {c['tau']:g}, n_min = {c['n_min']}, cap = {c['cap']}"
     lines = ["halfblind audit", *textwrap.wrap(head, WIDE), ""]
     if len(judges) > 1:
         lines += [*table(judges), ""]
