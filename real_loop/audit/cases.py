@@ -23,7 +23,7 @@ ENCODINGS: Final[Mapping[str, Mapping[str, bool]]] = {
     "true/false": {"false": False, "true": True},
 }
 INVALID: Final = "invalid"  # what a verdict is where the judge gave none
-MAX_ROWS: Final = 1_000_000
+MAX_ROWS: Final = 500_000
 LONGEST: Final = 200  # letters of a name
 FORMS: Final = "0 and 1, pass and fail, or true and false"
 

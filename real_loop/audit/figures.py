@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LISTED: Final = 12  # judges beside the plane
+ROOMY: Final = 6  # judges up to which each has a line for each rate
 PANELS: Final = 6  # judges whose classes are drawn
 BARS: Final = 24  # classes in a panel
 GRID: Final = 240  # cells of a posterior along each axis
@@ -83,7 +84,7 @@ def plane(found: dict[str, Any], judges: list[dict[str, Any]]) -> Figure:
     ax.set_ylabel(r"$\rho_{pf}$: phantom failures, P(observed fail | true pass)")
     _names(ax, pi)
     for i, judge in enumerate(judges):
-        _judge(ax, judge, found["confidence"], "" if len(judges) == 1 else str(i + 1))
+        _judge(ax, judge, found["confidence"], "" if len(judges) == 1 else str(i + 1), len(judges) > ROOMY)
     _list(beside, judges, pi)
     return figure
 
@@ -99,7 +100,7 @@ def _names(ax: Axes, pi: float) -> None:
     ax.annotate(rf"$1-\pi_\tau$ = {1 - pi:.3g}", (1, 1 - pi), xytext=(4, 0), ha="left", va="center", rotation=90, **edge)
 
 
-def _judge(ax: Axes, judge: dict[str, Any], confidence: float, label: str) -> None:
+def _judge(ax: Axes, judge: dict[str, Any], confidence: float, label: str, many: bool) -> None:
     """Draw a judge: its region, its cross, its number; or a bar across the plane where a rate is unknown."""
     colour, (fp, pf) = _colour(judge), (judge["rho_fp"], judge["rho_pf"])
     line: dict[str, Any] = {"color": colour, "linewidth": 1.3, "zorder": 5, "scalex": False, "scaley": False, "solid_capstyle": "butt"}
@@ -112,7 +113,7 @@ def _judge(ax: Axes, judge: dict[str, Any], confidence: float, label: str) -> No
             ax.plot([0, 1], [pf["value"]] * 2, **line)
         return
     x, y, inside = _region(fp, pf, confidence)
-    ax.contourf(x, y, inside, levels=[1.0, np.inf], colors=[colour], alpha=0.28, zorder=3)
+    ax.contourf(x, y, inside, levels=[1.0, np.inf], colors=[colour], alpha=0.12 if many else 0.28, zorder=3)
     ax.contour(x, y, inside, levels=[1.0], colors=[colour], linewidths=0.9, zorder=4)
     ax.plot(fp["used"], [pf["value"]] * 2, **line)
     ax.plot([fp["value"]] * 2, pf["used"], **line)
@@ -158,21 +159,18 @@ def _list(ax: Axes, judges: list[dict[str, Any]], pi: float) -> None:
     ax.set_axis_off()
     ax.set_xlim(0, 1)
     ax.set_ylim(-1, 0)
-    shown = judges[:LISTED]
-    step, y = min(1.0 / (3 * len(shown) + 4), 0.06), -0.02
+    shown, roomy = judges[:LISTED], len(judges) <= ROOMY
+    lines = 3 if roomy else 2
+    step, y = min(1.0 / (lines * len(shown) + 5), 0.06), -0.02
     for i, judge in enumerate(shown, 1):
         if len(judges) > 1:
             ax.text(0.0, y, str(i), fontsize=8.5, fontweight="bold", va="top")
-        ax.text(0.06, y, _text(judge["judge"], 30), fontsize=8.5, fontweight="bold", va="top")
+        ax.text(0.06, y, _text(judge["judge"], 22), fontsize=8.5, fontweight="bold", va="top")
         ax.text(1.0, y, judge["verdict"], fontsize=8, color=_colour(judge), fontweight="bold", va="top", ha="right")
-        for j, (name, symbol) in enumerate((("rho_fp", r"$\rho_{fp}$"), ("rho_pf", r"$\rho_{pf}$")), 1):
-            rate, cases = judge[name], "true fails" if name == "rho_fp" else "true passes"
-            words = f"{symbol} unknown: no {cases}"
-            if rate["value"] is not None:
-                low, high = rate["used"]
-                words = f"{symbol} {rate['value']:.3f} [{low:.3f}, {high:.3f}]: {rate['k']:,} of {rate['n']:,} {cases}"
-            ax.text(0.06, y - j * step, words, fontsize=7.5, color=style.GREY, va="top")
-        y -= 3 * step
+        words = [_measured(judge, name, symbol, roomy) for name, symbol in (("rho_fp", r"$\rho_{fp}$"), ("rho_pf", r"$\rho_{pf}$"))]
+        for j, line in enumerate(words if roomy else [";  ".join(words)], 1):
+            ax.text(0.06, y - j * step, line, fontsize=7.5, color=style.GREY, va="top")
+        y -= lines * step
     if len(judges) > LISTED:
         ax.text(0.06, y, f"and {len(judges) - LISTED} more, in report.txt", fontsize=7.5, color=style.GREY, va="top")
         y -= step
@@ -183,6 +181,17 @@ def _list(ax: Axes, judges: list[dict[str, Any]], pi: float) -> None:
         ]
         ax.text(0.06, y, f"{verdict}: {about}", fontsize=7.5, color=colour, va="top")
         y -= step
+
+
+def _measured(judge: dict[str, Any], name: str, symbol: str, counts: bool) -> str:
+    """Return a rate with its interval, and what it is measured on."""
+    rate, cases = judge[name], "true fails" if name == "rho_fp" else "true passes"
+    if rate["value"] is None:
+        return f"{symbol} unknown: no {cases}"
+    low, high = rate["used"]
+    if not counts:
+        return f"{symbol} {rate['value']:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{symbol} {rate['value']:.3f} [{low:.3f}, {high:.3f}]: {rate['k']:,} of {rate['n']:,} {cases}"
 
 
 # ---------------------------------------------------------------- by class
@@ -213,7 +222,7 @@ def classes(found: dict[str, Any], judges: list[dict[str, Any]]) -> Figure:
     for i, (ax, judge) in enumerate(zip(panels.flat, shown, strict=False)):
         _bars(ax, judge, most, names=i % across == 0 or _labels(judge) != _labels(shown[i - 1]))
         if len(judges) > 1:
-            ax.set_title(f"{_text(judge['judge'], 26)}: {judge['verdict']}", loc="left", fontsize=8.5)
+            ax.set_title(f"{_text(judge['judge'], 26)}\n{judge['verdict']}", loc="left", fontsize=8.5)
     return figure
 
 

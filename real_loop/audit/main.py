@@ -313,7 +313,7 @@ def _placed(cases: Cases, point: Point, confidence: float, difficulty: np.ndarra
             {"class": group.cls, "truth": "pass" if group.truth else "fail", "flagged": group.flagged, **_rate(group.rate)}
             for group in by_class(cases, confidence)
         ],
-        "invalid": _invalid(cases, confidence),
+        "invalid": _invalid(cases, point, confidence),
         "theory": advice.assess(judged, difficulty) if known else None,
     }
 
@@ -327,15 +327,18 @@ def _side(side: Side) -> dict[str, Any]:
     return edge | {"chance_past": side.past, "more_cases": side.more, "more_tasks": side.tasks, "least_cases": side.least}
 
 
-def _invalid(cases: Cases, confidence: float) -> dict[str, Any] | None:
-    """Return how many rows had no verdict, and the rates without them."""
+def _invalid(cases: Cases, point: Point, confidence: float) -> dict[str, Any] | None:
+    """Return how many rows had no verdict, and what the audit finds without them."""
+    from real_loop.audit import place
     from real_loop.audit.rates import measured
 
     if cases.invalid is None or not cases.invalid.any():
         return None
-    rates = measured(cases.of(~cases.invalid), confidence, resamples=0)
+    rates = measured(cases.of(~cases.invalid), confidence)
+    verdict, _, _ = place.verdict(rates, point.tau, confidence)
+    left_out = {"verdict": verdict, "rho_fp": _rate(rates.rho_fp), "rho_pf": _rate(rates.rho_pf)}
     among = {"true_fails": int((cases.invalid & ~cases.truth).sum()), "true_passes": int((cases.invalid & cases.truth).sum())}
-    return {"rows": int(cases.invalid.sum()), **among, "left_out": {"rho_fp": _rate(rates.rho_fp), "rho_pf": _rate(rates.rho_pf)}}
+    return {"rows": int(cases.invalid.sum()), **among, "left_out": left_out}
 
 
 if __name__ == "__main__":

@@ -23,8 +23,11 @@ CASES: Final = {"rho_fp": "true fails", "rho_pf": "true passes"}
 
 
 def short(name: str, letters: int = NAME) -> str:
-    """Return a name cut to fit a column."""
-    return name if len(name) <= letters else name[: letters - 1] + "…"
+    """Return a name cut in the middle to fit a column: names that are alike at first often differ at the end."""
+    if len(name) <= letters:
+        return name
+    last = letters // 3
+    return f"{name[: letters - last - 1]}…{name[-last:]}"
 
 
 def chance(value: float | None) -> str:
@@ -128,10 +131,12 @@ def notes(found: dict[str, Any]) -> list[str]:
     if found["rho_fp"] is None:
         return out
     if lost := found["invalid"]:
-        without = [f"{name} = {rate['value']:.3f}" for name, rate in lost["left_out"].items() if rate["value"] is not None]
+        left = lost["left_out"]
+        without = [f"{name} = {left[name]['value']:.3f}" for name in ERRORS if left[name]["value"] is not None]
         among = f"{lost['true_fails']} of true fails, {lost['true_passes']} of true passes"
         were = "1 verdict is invalid" if lost["rows"] == 1 else f"{lost['rows']} verdicts are invalid"
-        out.append(f"{were} ({among}) and counted as fail, as in the loop. Without: {', '.join(without) or 'no verdict'}.")
+        told = f"{', '.join(without) or 'no verdicts'}; the verdict would be {left['verdict']}"
+        out.append(f"{were} ({among}) and counted as fail, as in the loop. Without: {told}.")
     for name in ERRORS:
         rate = found[name]
         if rate["value"] is None:
