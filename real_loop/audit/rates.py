@@ -25,7 +25,7 @@ from real_loop.audit.cases import Cases
 FEW: Final = 10  # tasks below which their scatter is not measured well enough to rely on
 RESAMPLES: Final = 10_000
 LEAST_RESAMPLES: Final = 2_000
-WORK: Final = 1.2e7  # resamples times distinct kinds of tasks, about a second
+WORK: Final = 1.2e7  # resamples times tasks that are drawn one by one, about a second
 CELLS: Final = 2_000_000  # numbers in memory at once
 SPARSE: Final = 0.1  # of the resamples, that may leave a statistic undefined
 
@@ -252,15 +252,17 @@ def _resampled(both: list[_Tasks], resamples: int, seed: int) -> np.ndarray:
     Tasks that are alike are drawn together: how often a kind comes is multinomial. So many independent rows are two kinds or four.
     """
     kinds, counts = np.unique(np.concatenate([by.columns for by in both], axis=1), axis=0, return_counts=True)
-    number = int(min(resamples, max(LEAST_RESAMPLES, WORK / len(kinds))))
-    tasks, rng, step = int(counts.sum()), np.random.default_rng(seed), max(1, CELLS // int(counts.sum()))
+    tasks, rng = int(counts.sum()), np.random.default_rng(seed)
+    by_kind = 2 * len(kinds) < tasks  # a binomial costs about two draws
+    number = int(min(resamples, max(LEAST_RESAMPLES, WORK / min(2 * len(kinds), tasks))))
+    step = max(1, CELLS // tasks)
     kind = np.repeat(np.arange(len(kinds)), counts)
     sums = []
     for i in range(0, number, step):
         size = min(step, number - i)
-        if 8 * len(kinds) < tasks:
+        if by_kind:
             drawn = rng.multinomial(tasks, counts / tasks, size)
-        else:  # where kinds are many, a binomial for each costs more than drawing the tasks
+        else:
             places = kind[rng.integers(tasks, size=(size, tasks))] + len(kinds) * np.arange(size)[:, None]
             drawn = np.bincount(places.ravel(), minlength=size * len(kinds)).reshape(size, len(kinds))
         sums.append(drawn @ kinds)
