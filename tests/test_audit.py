@@ -124,6 +124,16 @@ def test_the_bootstrap_has_the_spread_of_tasks() -> None:
     assert rate.bootstrap.high - rate.bootstrap.low == pytest.approx(2 * 1.96 * share.std() / 150**0.5, rel=0.05)
 
 
+def test_each_rate_has_its_own_bootstrap() -> None:
+    rng = np.random.default_rng(11)
+    truth, verdict = np.tile([0, 0, 1], 200), rng.random(600) < np.tile([0.1, 0.1, 0.4], 200)
+    rates = measured(cases_of(truth, verdict, task=np.repeat(np.arange(200), 3)))
+    for rate in (rates.rho_fp, rates.rho_pf):
+        assert rate.bootstrap is not None
+        assert rate.bootstrap.low < (rate.value or 0) < rate.bootstrap.high
+        assert rate.bootstrap == pytest.approx(rate.exact, abs=0.02)
+
+
 def test_tasks_drawn_by_kind_and_one_by_one_agree() -> None:
     """Weights a billionth apart make every task a kind of its own: the same intervals but for the scatter of 10,000 resamples."""
     alike = clustered(np.random.default_rng(3), 0.3, 0.3, 100, 4)
