@@ -9,6 +9,7 @@ The rule is the product's own (:func:`sim.curators.ratchet.retire_table`), ties 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
@@ -387,14 +388,22 @@ def _first_fit(
     """
     tests = FirstTest(cadence, len(lost) - 1)
     wrongly, bad = tests.mean(lost), tests.mean(kept)
-    for n_min in 1 + np.flatnonzero((wrongly[1:] <= alpha) & (bad[1:] <= beta)):
-        chance = float(wrongly[n_min])
-        if ever is not None:
-            n, weight = tests.of(int(n_min))
-            chance = float(sum(w * ever(int(k)) for k, w in zip(n, weight, strict=True)))
-        if chance <= alpha:
-            return Needed(int(n_min), chance, float(bad[n_min]))
-    return None
+    fits = 1 + np.flatnonzero((wrongly[1:] <= alpha) & (bad[1:] <= beta))
+
+    def chance(n_min: int) -> float:
+        if ever is None:
+            return float(wrongly[n_min])
+        n, weight = tests.of(int(n_min))
+        return float(sum(w * ever(int(k)) for k, w in zip(n, weight, strict=True)))
+
+    # With a larger n_min the rule looks at a part of the same looks, so "ever" never grows: the first that fits is found by doubling, then
+    # halving.
+    first, reach = 0, 1
+    if ever is not None:
+        while reach < len(fits) and chance(fits[reach - 1]) > alpha:
+            reach *= 2
+        first = bisect.bisect_left(fits, True, reach // 2, min(reach, len(fits)), key=lambda n_min: chance(n_min) <= alpha)
+    return Needed(int(fits[first]), chance(int(fits[first])), float(bad[fits[first]])) if first < len(fits) else None
 
 
 def _lives(rates: np.ndarray, tau: float, within: int, every: int) -> np.ndarray:
