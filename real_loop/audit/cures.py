@@ -1,9 +1,9 @@
 """What to change so that a judge can curate, and what it costs: tau, n_min, a threshold on its score, votes, a second judge.
 
 Each cure is priced by what it takes to lose the good skill with a chance of at most alpha, ever, and to keep the bad one past its first
-test with at most beta (:func:`sim.operating.smallest_n_min`): trials of a skill times calls of judges per trial. Rates are taken as they were
-measured; what the ends of their intervals would do is said beside. Margins are in hundredths, as an operator writes them: that moves a
-threshold by at most a quarter of a percent of observed passes.
+test with at most beta (:func:`sim.operating.smallest_n_min`): trials of a skill times calls of judges per trial. Rates are taken as they
+were measured; what the ends of their intervals would do is said beside. Margins are in hundredths, as an operator writes them: that moves
+a threshold by at most a quarter of a percent of observed passes.
 """
 
 from __future__ import annotations

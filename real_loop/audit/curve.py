@@ -223,9 +223,10 @@ def best(curve: Curve, point: Point, fixed: bool) -> int:
     point
         The controller and the two skills; its rates are not used.
     fixed
-        Whether tau and n_min stay as they are. Then the best threshold is the one that rids the shelf of the bad skill most surely by
-        ``point.horizon`` trials among those that lose the good one with a chance of at most alpha. Else tau goes with the threshold, and
-        the skills are tested once, after so many trials.
+        Whether tau and n_min stay as they are. Then the rule trades one error for the other as the threshold moves, and the best makes the
+        larger of two ratios least: the chance that the good skill is gone by ``point.horizon`` trials to alpha, and that the bad one is
+        still there to beta. Holding the former alone at alpha would let pass whatever keeps the shelf full. Else tau goes with the
+        threshold, and the skills are tested once, after so many trials.
     """
     rho_fp = (curve.rho_fp * curve.n_fail + 0.5) / (curve.n_fail + 1.0)
     rho_pf = (curve.rho_pf * curve.n_pass + 0.5) / (curve.n_pass + 1.0)
@@ -233,7 +234,7 @@ def best(curve: Curve, point: Point, fixed: bool) -> int:
     if fixed:
         kept = _kept_by_rule(np.concatenate([good, bad]), point)
         lost, kept = 1.0 - kept[: len(good)], kept[len(good) :]
-        kept = np.where(lost <= point.alpha, kept, 1.0 + lost)  # the others only where all lose too much, then the least
+        kept = np.maximum(lost / point.alpha, kept / point.beta)
     else:
         kept = kept_at_equal_evidence(good, bad, point.horizon, point.alpha)
     return int(np.lexsort((rho_fp + rho_pf, np.round(kept, 15)))[0])  # where chances are alike, the larger kappa
@@ -420,7 +421,7 @@ class Compared:
     rho_fp, rho_pf
         Of the verdicts.
     curve_rho_pf
-        Of the curve at the same rho_fp, between thresholds on the straight line.
+        Of the curve at the same rho_fp, between thresholds on the straight line; where it stands upright there, the nearest.
     gain, gain_interval
         By which thresholding the score lowers rho_pf at the same rho_fp, and its bootstrap interval; None where the draws say nothing.
     """
@@ -500,7 +501,7 @@ def _resampled(
         wrong = cases.verdict != truth
         said = [np.stack([np.bincount(unit, weight * x, units) for x in (of, of & wrong)], 1) for of in (~truth, truth)]
         rho_fp, rho_pf = (float(s[:, 1].sum() / s[:, 0].sum()) for s in said)
-        on_curve = _on_curve(curve.rho_fp, curve.rho_pf, rho_fp)
+        on_curve = _on_curve(curve.rho_fp, curve.rho_pf, rho_fp, rho_pf)
         verdicts = Compared(rho_fp, rho_pf, on_curve, rho_pf - on_curve, None)
     if min(len(np.unique(unit[of & (weight > 0)])) for of in (~truth, truth)) < FEW:
         return None, None, verdicts
@@ -511,19 +512,19 @@ def _resampled(
         if said is not None:
             with np.errstate(invalid="ignore"):
                 own_fp, own_pf = ((drawn @ s[:, 1]) / (drawn @ s[:, 0]) for s in said)
-            gains.append([pf - _on_curve(f, p, fp) for f, p, fp, pf in zip(rho_fp_s, rho_pf_s, own_fp, own_pf, strict=True)])
+            gains.append([pf - _on_curve(f, p, fp, pf) for f, p, fp, pf in zip(rho_fp_s, rho_pf_s, own_fp, own_pf, strict=True)])
     return percentiles(np.concatenate(aucs), confidence), percentiles(np.concatenate(gains), confidence) if gains else None, verdicts
 
 
-def _on_curve(rho_fp: np.ndarray, rho_pf: np.ndarray, at: float) -> float:
-    """Return the lowest rho_pf of a curve where its rho_fp is this; nan where it is nan."""
-    if not np.isfinite(at):
+def _on_curve(rho_fp: np.ndarray, rho_pf: np.ndarray, x: float, y: float) -> float:
+    """Return the rho_pf of a curve where its rho_fp is x: where it stands upright there, the nearest to y. nan where x is nan."""
+    if not np.isfinite(x):
         return float("nan")
-    x, y = rho_fp[::-1], rho_pf[::-1]  # x rises, y falls
-    i = int(np.searchsorted(x, at + EDGE, side="right")) - 1
-    if i >= len(x) - 1 or x[i] >= at - EDGE:
-        return float(y[i])
-    return float(y[i] + (y[i + 1] - y[i]) * (at - x[i]) / (x[i + 1] - x[i]))
+    xs, ys = rho_fp[::-1], rho_pf[::-1]  # xs rise, ys fall
+    first, last = int(np.searchsorted(xs, x - EDGE)), int(np.searchsorted(xs, x + EDGE, side="right")) - 1
+    if first <= last:
+        return float(np.clip(y, ys[last], ys[first]))
+    return float(ys[last] + (ys[first] - ys[last]) * (x - xs[last]) / (xs[first] - xs[last]))
 
 
 # ---------------------------------------------------------------- in words
