@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
+from real_loop.audit import curve_figure
 from real_loop.audit.words import percent, short
 from sim.figures import style
 from sim.figures.plane import rectangle
@@ -17,6 +19,8 @@ from sim.figures.plane import rectangle
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from real_loop.audit.curve import Scores
 
 LISTED: Final = 12  # judges beside the plane
 ROOMY: Final = 6  # judges up to which each has a line for each rate
@@ -27,8 +31,10 @@ GREEN: Final = "#e3f1ea"  # of the governable rectangle
 SHADE: Final = {"go": style.COLOURS[2], "no-go": style.COLOURS[1], "undetermined": style.COLOURS[4]}
 
 
-def draw(found: dict[str, Any], folder: Path) -> list[Path]:
+def draw(found: dict[str, Any], folder: Path, curves: Mapping[str, Scores | None] | None = None) -> list[Path]:
     """Draw an audit from its JSON values (:func:`real_loop.audit.main.audited`); return the files written, PNG and SVG of each figure.
+
+    ``curves`` are of the judges with scores, by name.
 
     Raises
     ------
@@ -38,9 +44,14 @@ def draw(found: dict[str, Any], folder: Path) -> list[Path]:
     judges = [judge for judge in found["judges"] if judge["rho_fp"] is not None]
     if not judges:
         return []
+    lines = {name: scores for name, scores in (curves or {}).items() if scores is not None}
     with style.context():
-        written = style.save(plane(found, judges), folder, "plane")
-        return written + style.save(classes(found, judges), folder, "classes")
+        written = style.save(plane(found, judges), folder, "plane") + style.save(classes(found, judges), folder, "classes")
+        for i, (name, scores) in enumerate(list(lines.items())[:LISTED], 1):
+            title = f"{_text(name, 60)}: the threshold on the score that makes the best curator"
+            page = curve_figure.draw(scores, found["controller"]["tau"], title, _subtitle(found))
+            written += style.save(page, folder, "curve" if len(lines) == 1 else f"curve_{i}")
+    return written
 
 
 def _text(name: str, letters: int = 28) -> str:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from real_loop.audit.cases import Cases
+    from real_loop.audit.curve import Scores
     from real_loop.audit.place import Side
-    from real_loop.audit.rates import Rate
+    from real_loop.audit.rates import Rate, Rates
     from sim.points import Point
 
 HELP = """\
@@ -45,7 +46,7 @@ FILE is a CSV file, a row per verdict of a judge on a case of known truth:
 
 The verdict is go, no-go: blind, no-go: indiscriminate, or undetermined; the exit status 0 for go, 3 for no-go, 4 for undetermined (of
 several judges 3 if there is any no-go, else 4 if any is undetermined), 2 for bad input. Everything goes to out=FOLDER too: report.json,
-report.txt, plane and classes as PNG and SVG.
+report.txt, plane, classes and the curve of scores as PNG and SVG.
 
 keys:
 """
@@ -240,9 +241,10 @@ def audited(
             raise InputError("out", f"{out} ({why})", "a folder that can be made and written to") from None
     progress = progress or Progress("audit")
     progress.start(len(cases.judges), unit="judges")
-    judges = []
+    judges, curves = [], dict[str, Any]()
     for name in cases.judges:
-        judges.append(one(cases.of(cases.judge == name), point, confidence, difficulty))
+        judge, curves[name] = one(cases.of(cases.judge == name), point, confidence, difficulty, cases)
+        judges.append(judge)
         progress.advance(1, True)
     controller = {k: v for k, v in dataclasses.asdict(point).items() if k not in (*MEASURED, "name")} | {"trials": point.horizon}
     found: dict[str, Any] = {"source": source, "rows": len(cases), "confidence": confidence, "controller": controller, "judges": judges}
@@ -257,15 +259,21 @@ def audited(
         from real_loop.audit import figures
 
         progress.note("drawing")
-        names += [file.name for file in figures.draw(found, out)]
+        names += [file.name for file in figures.draw(found, out, curves)]
     found["files"] = [str(out / name) for name in names]
     replace(out / "report.json", (json.dumps(found, indent=2, allow_nan=False) + "\n").encode())
     return found
 
 
-def one(cases: Cases, point: Point, confidence: float, difficulty: np.ndarray | None = None) -> dict[str, Any]:
-    """Return the audit of one judge as JSON values; parameters as for :func:`audited`."""
-    from real_loop.audit import words
+def one(
+    cases: Cases, point: Point, confidence: float, difficulty: np.ndarray | None = None, others: Cases | None = None
+) -> tuple[dict[str, Any], Scores | None]:
+    """Return the audit of one judge as JSON values, and the curve of its scores.
+
+    Parameters are as for :func:`audited`; ``others`` are the verdicts of all judges. A judge that gives scores alone is audited as its
+    score is thresholded, each task by a threshold that it had no part in choosing.
+    """
+    from real_loop.audit import changes, words
 
     found: dict[str, Any] = {
         "judge": cases.judges[0],
@@ -274,15 +282,16 @@ def one(cases: Cases, point: Point, confidence: float, difficulty: np.ndarray | 
         "weighted": bool((cases.weight != cases.weight[0]).any()),
         "confidence": confidence,
     }
-    found |= _placed(cases, point, confidence, difficulty)
-    # What to change goes here: the curve of the scores, and then cures, from the rates, the point and the curve.
-    found["curve"] = None
-    found["cures"] = None
-    return found | {"reasons": words.reasons(found, point), "notes": words.notes(found)}
+    scores, unscored = changes.scored(cases, point, confidence)
+    judged = changes.thresholded(cases, scores) if cases.verdict is None and scores is not None else cases
+    found["by_score"] = judged is not cases
+    placed, rates = _placed(judged, point, confidence, difficulty)
+    found |= placed | changes.changes(cases, cases if others is None else others, scores, rates, point, confidence)
+    return found | {"reasons": words.reasons(found, point), "notes": words.notes(found, unscored)}, scores
 
 
-def _placed(cases: Cases, point: Point, confidence: float, difficulty: np.ndarray | None) -> dict[str, Any]:
-    """Return rates, place and verdict of a judge; without verdicts only that there are none."""
+def _placed(cases: Cases, point: Point, confidence: float, difficulty: np.ndarray | None) -> tuple[dict[str, Any], Rates | None]:
+    """Return rates, place and verdict of a judge, as JSON values, and the rates; without verdicts only that there are none."""
     from real_loop.audit import place
     from real_loop.audit.rates import by_class, measured
     from sim import advice, theory
@@ -291,13 +300,13 @@ def _placed(cases: Cases, point: Point, confidence: float, difficulty: np.ndarra
     if cases.verdict is None:
         nothing = dict.fromkeys(("rho_fp", "rho_pf", "kappa", "region", "curator", "theory", "invalid", "edges"))
         counts = {"true_fails": int((~cases.truth).sum()), "true_passes": int(cases.truth.sum())}
-        return {"verdict": place.UNDETERMINED, **counts, **nothing, "pi_tau": pi, "classes": [], "resamples": 0}
+        return {"verdict": place.UNDETERMINED, **counts, **nothing, "pi_tau": pi, "classes": [], "resamples": 0}, None
     rates = measured(cases, confidence)
     verdict, fp, pf = place.verdict(rates, point.tau, confidence)
     judged = dataclasses.replace(point, rho_fp=rates.rho_fp.value or 0.0, rho_pf=rates.rho_pf.value or 0.0)
     known = rates.kappa is not None
     fate = place.curator(rates, point)
-    return {
+    found = {
         "verdict": verdict,
         "true_fails": rates.rho_fp.n,
         "true_passes": rates.rho_pf.n,
@@ -316,6 +325,7 @@ def _placed(cases: Cases, point: Point, confidence: float, difficulty: np.ndarra
         "invalid": _invalid(cases, point, confidence),
         "theory": advice.assess(judged, difficulty) if known else None,
     }
+    return found, rates
 
 
 def _rate(rate: Rate) -> dict[str, Any]:

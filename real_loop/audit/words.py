@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 WIDE: Final = 100  # columns
 MOST: Final = 40  # classes on a page
 NAME: Final = 28  # letters of a name in a table
+MOST_CURES: Final = 4  # on a page
 ERRORS: Final = {"rho_fp": "hidden failures", "rho_pf": "phantom failures"}
 CASES: Final = {"rho_fp": "true fails", "rho_pf": "true passes"}
 
@@ -73,6 +74,12 @@ def reasons(found: dict[str, Any], point: Point) -> list[str]:
     if found["rho_fp"] is None:
         return ["The file has scores alone, and no threshold: a judge that gives no verdicts has no rates yet."]
     out = []
+    if found["by_score"]:
+        chosen = found["curve"]["at_tau"]
+        out.append(
+            f"It gives scores alone, and is audited as passing what scores {_threshold(chosen['threshold'])}: the rates are those on "
+            f"{chosen['unit']}s that had no part in the choice."
+        )
     for side in found["edges"]:
         rate, name, verdict = found[side["rate"]], side["rate"], found["verdict"]
         if verdict == place.UNDETERMINED and side["where"] == place.INSIDE:
@@ -125,9 +132,14 @@ def settling(found: dict[str, Any]) -> list[str]:
     return out
 
 
-def notes(found: dict[str, Any]) -> list[str]:
-    """Return what to know about the numbers: missing verdicts, weights, few tasks, what the bootstrap cannot say."""
-    out = list[str]()
+def _threshold(value: float | None) -> str:
+    """Return a threshold of the JSON values, which are None where it is infinite."""
+    return "beyond all" if value is None else f"{value:.4g} or more"
+
+
+def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
+    """Return what to know about the numbers: missing verdicts, weights, few tasks, what the bootstrap cannot say, scores of no use."""
+    out = [unscored] if unscored else []
     if found["rho_fp"] is None:
         return out
     if lost := found["invalid"]:
@@ -171,6 +183,7 @@ def page(found: dict[str, Any]) -> str:
         lines += _together(found)
         lines += _classes(found)
         lines += _curator(found)
+    lines += _changes(found)
     if found["notes"]:
         lines.append("")
         for sentence in found["notes"]:
@@ -245,6 +258,54 @@ def _curator(found: dict[str, Any]) -> list[str]:
         one = fate[key]
         rows.append([words, f"{one['true']:g}", f"{one['seen']:.3f}", f"{one['low']:.3f} to {one['high']:.3f}"])
     return ["", *columns(rows)]
+
+
+# ---------------------------------------------------------------- what to change
+
+
+def _changes(found: dict[str, Any]) -> list[str]:
+    """Return what the scores, the repeated calls and the other judges say, and which changes help."""
+    lines = []
+    sections = [
+        ("what its scores say", found["curve"]["words"] if found["curve"] else []),
+        ("what repeated calls say", found["votes"]["words"] if found["votes"] else []),
+        ("together with another judge", _pairs(found["unions"])),
+        ("what to change", _cures(found)),
+    ]
+    for title, sentences in sections:
+        if sentences:
+            lines += ["", title, *(line for sentence in sentences for line in _wrapped(sentence))]
+    return lines
+
+
+def _cures(found: dict[str, Any]) -> list[str]:
+    if found["cures"] is None:
+        return []
+    helps = [cure["sentence"] for cure in found["cures"][:MOST_CURES]]
+    if not helps:
+        return ["Nothing tried here makes it fit: " + short_list(found["no_cures"])]
+    left = len(found["no_cures"]) + len(found["cures"]) - len(helps)
+    return [*helps, f"({left} more that help less or not at all are in report.json, with the reason.)"] if left else helps
+
+
+def short_list(sentences: Sequence[str]) -> str:
+    """Return the first few sentences as one."""
+    return " ".join(sentences[:MOST_CURES])
+
+
+def _pairs(unions: Sequence[dict[str, Any]]) -> list[str]:
+    out = []
+    for pair in unions:
+        if pair["rho_fp"] is None or pair["rho_pf"] is None:
+            continue
+        way = "both pass" if pair["both"] else "either passes"
+        told = []
+        for name in ERRORS:
+            part = pair[name]
+            alike = "" if part["correlation"] is None else f", errors correlate at {part['correlation']:.2f}"
+            told.append(f"{name} {part['value']:.3f} (independence would give {part['independent']:.3f}{alike})")
+        out.append(f"Passing what {way}, {short(pair['judges'][0])} and {short(pair['judges'][1])}: {'; '.join(told)}.")
+    return out
 
 
 # ---------------------------------------------------------------- all of it
