@@ -34,7 +34,11 @@ class Stopping(Exception):  # noqa: N818 - not an error of its own
 
 @dataclass(frozen=True)
 class Answered:
-    """A call's answer as the log has it, and the number of its row."""
+    """A call's answer as the log has it, the number of its row, and the most likely first tokens where they were asked for.
+
+    The log keeps an answer with such tokens as JSON: ``{"text": ..., "top": [[token, log probability], ...]}``, ``top`` null when the
+    service did not tell.
+    """
 
     call: int
     text: str
@@ -42,6 +46,15 @@ class Answered:
     tokens: int
     cost: float | None
     seconds: float
+    top: tuple[tuple[str, float], ...] | None = None
+
+
+def _logged(request: Request) -> str:
+    """Return a request as the log keeps it. What only some requests have is left out of all others: logs stay as they were."""
+    told = asdict(request)
+    if request.top_logprobs is None:
+        del told["top_logprobs"]
+    return plain(json.dumps(told, sort_keys=True, ensure_ascii=False))
 
 
 class Calls:
@@ -96,7 +109,7 @@ class Calls:
         """
         key = (at.round, at.phase, role, at.subject, attempt)
         request = replace(request, seed=self.seeded(at, role, attempt))
-        text = plain(json.dumps(asdict(request), sort_keys=True, ensure_ascii=False))
+        text = _logged(request)
         row = self.log.call(key)
         if row is not None and row["request"] != text:
             where = f"{self.log.path}: call of round {at.round}, {at.phase}, {role}, {at.subject}"
@@ -108,7 +121,11 @@ class Calls:
         if row is None:
             row = await self._made(key, role, request, text)
         tokens = row["input_tokens"] + row["output_tokens"]
-        return Answered(row["id"], row["answer"], row["stop_reason"], tokens, row["cost"], row["seconds"])
+        said, top = row["answer"], None
+        if request.top_logprobs is not None and row["stop_reason"] != OVERFLOW:
+            kept = json.loads(said)
+            said, top = kept["text"], None if kept["top"] is None else tuple((str(t), float(p)) for t, p in kept["top"])
+        return Answered(row["id"], said, row["stop_reason"], tokens, row["cost"], row["seconds"], top)
 
     async def _made(self, key: tuple[int, str, str, str, int], role: str, request: Request, text: str) -> dict[str, object]:
         client = self.clients[role]
@@ -118,7 +135,10 @@ class Calls:
             self.in_flight += 1
             try:
                 reply = await client.generate(request)
-                row |= {"model": plain(reply.model), "answer": plain(reply.text), "stop_reason": reply.stop_reason, "cost": reply.cost}
+                said = reply.text
+                if request.top_logprobs is not None:
+                    said = json.dumps({"text": said, "top": reply.top}, ensure_ascii=False)
+                row |= {"model": plain(reply.model), "answer": plain(said), "stop_reason": reply.stop_reason, "cost": reply.cost}
                 row |= {"input_tokens": _count(reply.input_tokens), "output_tokens": _count(reply.output_tokens), "seconds": reply.seconds}
             except Overflow:
                 row |= {"model": client.name, "answer": "", "stop_reason": OVERFLOW, "cost": 0.0}

@@ -41,6 +41,9 @@ class Request:
         A JSON schema the answer must follow. Say it in the prompt as well: not every provider enforces it.
     schema_name
         Letters, digits, ``_`` and ``-``.
+    top_logprobs
+        How many of the most likely first tokens to report, with their log probabilities; None asks for none. At most 20 with most
+        services; one that takes no such request is asked without it.
     """
 
     system: str
@@ -50,6 +53,7 @@ class Request:
     seed: int
     schema: dict[str, Any] | None = None
     schema_name: str = "answer"
+    top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < LARGEST_SEED:
@@ -74,6 +78,9 @@ class Reply:
         Of the attempt that was answered.
     model
         As the provider calls it.
+    top
+        The most likely first tokens and their log probabilities (nats), most likely first; None when they were not asked for, or the
+        service does not tell.
     """
 
     text: str
@@ -83,6 +90,7 @@ class Reply:
     cost: float | None
     seconds: float
     model: str
+    top: tuple[tuple[str, float], ...] | None = None
 
 
 class Client(Protocol):

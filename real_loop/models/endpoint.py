@@ -8,6 +8,7 @@ import contextvars
 import importlib.metadata
 import io
 import logging
+import math
 import os
 import re
 import sys
@@ -95,7 +96,7 @@ class Endpoint:
     ) -> None:
         self.spec, self.body, self.price, self.raw_schema = spec, body or {}, price, raw_schema
         self.label = label
-        self.schemas = True  # until the service says it takes none
+        self.schemas = self.logprobs = True  # until the service says it takes none
         self.title = f"model={label or spec}" + (f" at {brief(base_url)}" if base_url else "")
         self.model = self._model(base_url, api_key)
 
@@ -193,11 +194,14 @@ class Endpoint:
                 body["response_format"] = {"type": "json_schema", "json_schema": shape}
             else:
                 schema = ResponseSchema.model_validate({"name": request.schema_name, "json_schema": request.schema, "strict": True})
+        first = request.top_logprobs if self.logprobs else None
         config = GenerateConfig(
             temperature=request.temperature,
             max_tokens=request.max_tokens,
             seed=request.seed,
             response_schema=schema,
+            logprobs=True if first else None,
+            top_logprobs=first,
             extra_body=body or None,
             reasoning_summary="none",  # else some models are first asked, uncounted, whether they give summaries
         )
@@ -225,7 +229,7 @@ class Endpoint:
             read, written, cost = usage.input_tokens + cached, usage.output_tokens, usage.total_cost
         if self.price is not None:
             cost = (read * self.price[0] + written * self.price[1]) / 1e6
-        return Reply(text, reason, read, written, cost, seconds, self.label or str(output.model))
+        return Reply(text, reason, read, written, cost, seconds, self.label or str(output.model), _top(choices[0]))
 
     def _overflow(self, said: object) -> Overflow:
         return Overflow(self.title, brief(said), "a prompt that fits into the context of the model")
@@ -261,7 +265,20 @@ class Endpoint:
         if request.schema is not None and self.schemas and failures.NO_SCHEMA.search(whole):
             self.schemas = False  # the prompt describes the schema too
             return Fault("no schema", f"{status}, {said}")
+        if request.top_logprobs and self.logprobs and "logprob" in whole.lower():
+            self.logprobs = False
+            return Fault("no logprobs", f"{status}, {said}")
         return InputError(self.title, f"{status}, {said}", "a request this model takes")
+
+
+def _top(choice: Any) -> tuple[tuple[str, float], ...] | None:
+    """Return the most likely first tokens of an answer, as far as they were told: their texts and log probabilities."""
+    told = getattr(choice.logprobs, "content", None) if choice.logprobs is not None else None
+    if not told:
+        return None
+    found = [(str(each.token), float(each.logprob)) for each in told[0].top_logprobs or ()]
+    found = [(token, value) for token, value in found if math.isfinite(value)]
+    return tuple(sorted(found, key=lambda each: -each[1])) or None
 
 
 def _mock(*_: Any) -> Any:
