@@ -129,8 +129,13 @@ def folder(audit: Audit, settings: Settings) -> Path:
 # ---------------------------------------------------------------- asking
 
 
-async def asked(audit: Audit, settings: Settings, path: Path, progress: Progress) -> tuple[Made, list[Asked]]:
-    """Make the cases and ask about each; return what was made and what was said, in an order by seed.
+def _composing(settings: Settings, composer: str) -> Settings:
+    """Return settings whose solver is the composer."""
+    return replace(settings, roles=replace(settings.roles, solver=replace(settings.roles.solver, model=composer)))
+
+
+async def asked(audit: Audit, settings: Settings, path: Path, progress: Progress) -> tuple[Any, Made, list[Asked]]:
+    """Make the cases and ask about each; return what they are of, what was made and what was said, in an order by seed.
 
     Raises
     ------
@@ -143,18 +148,22 @@ async def asked(audit: Audit, settings: Settings, path: Path, progress: Progress
     from real_loop.run import LoggedBudget, clients, until_stopped
 
     subject = await asyncio.to_thread(_subject, audit, settings)
+    if subject.note:
+        print(subject.note, file=sys.stderr)
     told = {"audit": {**subject.told, "judge": audit.judge, "seed": settings.seed, "run": settings.run, **_sampling(audit, settings)}}
     told["audit"]["prompts"] = subject.trade.digest()
     check(path, told)
     budget = LoggedBudget(settings)
-    async with clients(settings, budget, progress.note, only=("judge",)) as models:
+    if audit.composer != "rules":
+        settings = _composing(settings, audit.composer)
+    async with clients(settings, budget, progress.note, only=subject.roles) as models:
         with closing(Log(path, told)) as log:
             budget.keep(log)
             calls = Calls(log, models, budget, settings.seed, settings.run, False)
             panel = Panel(calls, settings.roles.judge, subject.trade, audit.judge, audit.scores)
             local = all(client.name.startswith("local/") for client in models.values())
             work = _work(audit, settings.seed, subject, panel, log, calls, progress)
-            return await until_stopped(work, calls, progress.note, local)
+            return (subject, *await until_stopped(work, calls, progress.note, local))
 
 
 def _sampling(audit: Audit, settings: Settings) -> dict[str, Any]:
@@ -167,7 +176,7 @@ async def _work(audit: Audit, seed: int, subject: Any, panel: Any, log: Log, cal
     from real_loop.calls import together
 
     progress.start(audit.n, "making cases", "cases")
-    made = await subject.made(log, lambda new: progress.advance(1, new))
+    made = await subject.made(log, calls, lambda new: progress.advance(1, new))
     shuffled = sorted(made.cases, key=lambda case: draw(seed, "order", case.id))
     rows = [(manner, vote, i, case) for vote in range(audit.calls) for manner in audit.manners for i, case in enumerate(shuffled)]
     progress.start(len(rows), "asking", "cases")
@@ -188,25 +197,14 @@ class _Code:
     """Cases of code."""
 
     def __init__(self, audit: Audit, settings: Settings) -> None:
-        from real_loop import sandbox, suites
         from real_loop.audit.asked import Code
         from real_loop.log import found
-        from real_loop.tasks import chosen, pool
 
-        self.audit, self.settings, self.trade = audit, settings, Code()
-        subset = settings.subset
-        self.told: dict[str, Any] = {"suite": subset.suite, "cases": audit.cases}
-        if audit.cases == "mutants" and not (subset.keep == "all" and subset.ids is None and subset.split is None):
-            self.suite, train, evals = chosen(settings)
-            self.tasks = [*train, *evals]
-        else:
-            box = sandbox.find(settings.sandbox)
-            if box.unprotected and audit.cases == "mutants":
-                print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
-            self.suite = suites.load(subset.suite, box)
-            ids = set(pool(settings, self.suite))
-            self.tasks = [task for task in self.suite.tasks if task.id in ids]
+        self.audit, self.settings, self.trade, self.roles = audit, settings, Code(), ("judge",)
+        self.told: dict[str, Any] = {"suite": settings.subset.suite, "cases": audit.cases}
+        self.suite, self.tasks, self.note = tasks_of(settings)
         if audit.cases != "mutants":
+            self.note = ""
             self.source = found(audit.cases)
             self.told |= {"cases": str(self.source.resolve()), "per_task": audit.per_task}
         else:
@@ -216,7 +214,7 @@ class _Code:
     def task(self, name: str) -> Any:
         return self.suite.task(name)
 
-    async def made(self, log: Log, done: Callable[[bool], None]) -> Made:
+    async def made(self, log: Log, calls: Calls, done: Callable[[bool], None]) -> Made:
         from real_loop.audit import coded
         from real_loop.roles import At
         from real_loop.run import Graded
@@ -235,6 +233,46 @@ class _Code:
             return grade.passed, grade.reason, grade.seconds
 
         return await coded.from_solutions(self.tasks, n, seed, log, grade, done)
+
+
+def tasks_of(settings: Settings) -> tuple[Any, list[Any], str]:
+    """Return the suite, the tasks to make cases of, and what is to be said of that.
+
+    They are the tasks of the subset's split where there is one for the model; else all of the suite: what a judge sees does not hang on
+    which tasks another model failed.
+
+    Raises
+    ------
+    InputError
+        There is no sandbox or no data, or a split that was named cannot be read.
+    """
+    from real_loop.tasks import OWN, SHIPPED, chosen, pool, solver_model, split_name
+
+    subset = settings.subset
+    name = split_name(subset.name, solver_model(settings))
+    there = any((place / name).exists() for place in (OWN, SHIPPED))
+    if subset.ids is not None or subset.split is not None or (subset.keep != "all" and there):
+        suite, train, evals = chosen(settings)
+        return suite, [*train, *evals], ""
+    suite = _suite(settings)
+    ids = set(pool(settings, suite))
+    tasks = [task for task in suite.tasks if task.id in ids]
+    note = "" if subset.keep == "all" else f"{subset.name} has no split for {solver_model(settings)}: cases are of all {len(tasks)} tasks"
+    return suite, tasks, note
+
+
+def _suite(settings: Settings) -> Any:
+    from real_loop import sandbox, suites
+
+    name = settings.subset.suite
+    if name in REPORTS:
+        from real_loop.suites.report import load_report
+
+        return load_report(1 + REPORTS.index(name))
+    box = sandbox.find(settings.sandbox)
+    if box.unprotected:
+        print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
+    return suites.load(name, box)
 
 
 def _subject(audit: Audit, settings: Settings) -> Any:
@@ -258,8 +296,6 @@ def written(folder: Path, cases: Sequence[Case], said: Sequence[Asked]) -> Path:
 
     A verdict that could not be read is ``invalid``: it counts as FAIL, and is told apart.
     """
-    from real_loop.suites.data import put
-
     by_id = {case.id: case for case in cases}
     with_verdict = any(each.verdict is not None for each in said)
     with_score = bool(said) and all(each.score is not None for each in said)
@@ -275,6 +311,8 @@ def written(folder: Path, cases: Sequence[Case], said: Sequence[Asked]) -> Path:
             "judge": each.judge, "score": "" if each.score is None else f"{each.score:.6g}",
         }  # fmt: skip
         table.writerow([row[name] for name in names])
+    from real_loop.suites.data import put
+
     path = folder / ("verdicts.csv" if with_verdict else "ratings.csv")
     put(path, text.getvalue().encode())
     answers: dict[str, list[dict[str, Any]]] = {}
@@ -334,32 +372,38 @@ def run(args: Sequence[str], more: Path | None = None) -> tuple[Path, Path] | in
     InputError, RunError
         See `read` and `asked`.
     """
+    from real_loop.audit import reported
+    from real_loop.main import held, shown
+    from real_loop.suites.data import put
+
     audit, settings = read(args, more)
-    if audit.judge == CHECKS:
-        from real_loop.audit import reported
-
-        out = folder(audit, settings)
-        made, said = reported.checked(audit, settings)
-        lines = [*told(audit, made, said), *reported.words(made, said)]
-    else:
-        from real_loop.main import held, shown
-
-        out = folder(audit, settings)
-        release = held(out)
-        try:
-            with Progress(f"auditing {audit.judge}") as progress:
-                made, said = asyncio.run(asked(audit, settings, out / "log.sqlite", progress))
-        except KeyboardInterrupt:
-            again = shlex.join(["python", "-m", "real_loop.audit", *shown(args)])
-            print(f"stopped; what was asked is kept. Continue with: {again}", file=sys.stderr)
-            return 130
-        finally:
-            release()
-        lines = told(audit, made, said)
-        if settings.subset.suite in REPORTS:
-            from real_loop.audit import reported
-
-            lines += reported.words(made, said)
+    out = folder(audit, settings)
+    release = held(out)
+    try:
+        with Progress(f"auditing {audit.judge}") as progress:
+            if audit.judge == CHECKS:
+                subject, made, said = reported.checked(audit, settings)
+            else:
+                subject, made, said = asyncio.run(asked(audit, settings, out / "log.sqlite", progress))
+    except KeyboardInterrupt:
+        again = shlex.join(["python", "-m", "real_loop.audit", *shown(args)])
+        print(f"stopped; what was asked is kept. Continue with: {again}", file=sys.stderr)
+        return 130
+    finally:
+        release()
+    lines = told(audit, made, said)
+    what: dict[str, Any] = {}
+    if isinstance(subject, reported.Sections):
+        if audit.judge != CHECKS and audit.manner != RATING:
+            said = [*said, *subject.checks(made.cases)]
+        what = reported.found(subject, made, said)
+        lines += reported.words(what)
     path = written(out, made.cases, said)
+    told_json = {
+        "judge": audit.judge, "cases": audit.cases, "composer": audit.composer, "notes": told(audit, made, said),
+        "self_judging": self_judging(audit.judge, made.writers), "writers": list(made.writers), "equivalent": dict(made.equivalent),
+        "left_out": dict(made.left_out), **what,
+    }  # fmt: skip
+    put(out / "asked.json", (json.dumps(told_json, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
     print("\n".join([*lines, f"verdicts: {path}"]), file=sys.stderr)
     return path, out if path.stem == "verdicts" else out / RATING
