@@ -357,7 +357,7 @@ def told(audit: Audit, made: Made, said: Sequence[Asked]) -> list[str]:
 # ---------------------------------------------------------------- the command
 
 
-def run(args: Sequence[str], more: Path | None = None) -> tuple[Path, Path] | int:
+def run(args: Sequence[str], more: Path | None = None, command: Sequence[str] | None = None) -> tuple[Path, Path] | int:
     """Ask about all cases; return the file of the verdicts and the folder for what comes of them, or an exit status when stopped.
 
     Parameters
@@ -366,6 +366,8 @@ def run(args: Sequence[str], more: Path | None = None) -> tuple[Path, Path] | in
         ``key=value`` arguments; see `Audit`.
     more
         A folder of presets of the user's own.
+    command
+        All that was given, to be said again when stopped.
 
     Raises
     ------
@@ -386,7 +388,8 @@ def run(args: Sequence[str], more: Path | None = None) -> tuple[Path, Path] | in
             else:
                 subject, made, said = asyncio.run(asked(audit, settings, out / "log.sqlite", progress))
     except KeyboardInterrupt:
-        again = shlex.join(["python", "-m", "real_loop.audit", *shown(args)])
+        config = ["--config-dir", str(more)] if more else []
+        again = shlex.join(["python", "-m", "real_loop.audit", *shown(command or args), *config])
         print(f"stopped; what was asked is kept. Continue with: {again}", file=sys.stderr)
         return 130
     finally:

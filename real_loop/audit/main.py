@@ -28,10 +28,21 @@ HELP = """\
 Audit a judge: error rates with honest intervals, its place on the plane of judges, a verdict, and what would settle an open one.
 
 usage: python -m real_loop.audit from=FILE [key=value ...] [--json]
+       python -m real_loop.audit subset=NAME judge=MODEL [key=value ...] [--json]
 
   python -m real_loop.audit from=verdicts.csv                  the controller of python -m sim: tau=0.1 n_min=24 cap=12
   python -m real_loop.audit from=verdicts.csv tau=0.2 n_min=48
   python -m real_loop.audit from=verdicts.csv policy=rt judge=strict --json
+
+  python -m real_loop.audit subset=mbpp judge=local/qwen2.5-coder-1.5b n=100
+                                                               ask a model about solutions and mutants of them that fail the tests
+  python -m real_loop.audit subset=mbpp judge=openai/gpt-4o-mini cases=outputs/real_loop/mbpp/default budget.cost=1
+                                                               ... about the answers in the log of a run
+  python -m real_loop.audit subset=report_main_71 judge=local/qwen2.5-coder-1.5b manner=rating
+                                                               ... about sections of reports, clean and with known defects
+  python -m real_loop.audit subset=report judge=checks         what the checks find of such defects; no model is asked
+
+What is asked of a model is in a log before it is used: the same command again goes on where it stopped, and asks nothing twice.
 
 FILE is a CSV file, a row per verdict of a judge on a case of known truth:
 
@@ -64,8 +75,18 @@ MEASURED: Final = ("rho_fp", "rho_pf")  # what the audit finds out
 
 def help_text() -> str:
     """Return the page that --help prints."""
+    from real_loop.audit.judged import Audit
+    from sim.params import parameters
+
     lines = [f"  {name:10} {doc}" for name, doc in KEYS.items()]
     lines += [f"  {name:10} {doc}" for name, doc in _controller().items()]
+    lines += [
+        "",
+        "keys of an audit that asks a model, beside subset.*, budget.*, roles.judge.*, base_url, seed, servers (python -m real_loop --help):",
+    ]
+    for p in parameters(Audit):
+        default = Audit.__dataclass_fields__[p.path].default
+        lines.append(f"  {p.path:10} {p.doc}: {p.expected}" + (f" ({default})" if isinstance(default, str | int) else ""))
     return HELP + "\n".join(lines)
 
 
@@ -97,10 +118,20 @@ def _main(args: list[str]) -> int:
     flags = [a for a in args if a.startswith("-")]
     if unknown := [f for f in flags if f != "--json"]:
         raise InputError(unknown[0], "an unknown option", "--json, --config-dir or --help")
-    own, point, difficulty = _asked([a for a in args if not a.startswith("-")], more)
+    given, asks = [a for a in args if not a.startswith("-")], list[str]()
+    if any(a.startswith("subset=") for a in given):
+        given, asks = _divided(given)
+    own, point, difficulty = _asked(given, more)
     path, confidence, draw = Path(os.path.expanduser(own["from"])), _confidence(own.get("confidence")), _drawn(own.get("figures"))
     from real_loop.audit.cases import read
 
+    if asks:
+        from real_loop.audit import judged
+
+        ended = judged.run(asks, more, args)
+        if isinstance(ended, int):
+            return ended
+        path, own["out"] = ended[0], str(ended[1])
     with Progress("audit") as progress:
         progress.note(f"reading {path.name}")
         cases = picked(read(path), own.get("judge"))
@@ -108,6 +139,13 @@ def _main(args: list[str]) -> int:
         settings: dict[str, Any] = {"confidence": confidence, "source": str(path), "difficulty": difficulty, "draw": draw}
         found = audited(cases, point, out, progress=progress, **settings)
     return told(found, as_json="--json" in flags)
+
+
+def _divided(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what says how verdicts are audited, and what says how they are asked for: their file is not known yet."""
+    mine = {*KEYS, *_controller()} - {"from", "judge", "out"}
+    audit = [a for a in args if a.partition("=")[0].removeprefix("policy.") in mine]
+    return [*audit, "from=verdicts.csv"], [a for a in args if a not in audit]
 
 
 def _asked(args: Sequence[str], more: Path | None) -> tuple[dict[str, str], Point, np.ndarray | None]:
@@ -136,7 +174,9 @@ def _asked(args: Sequence[str], more: Path | None) -> tuple[dict[str, str], Poin
         else:
             own[name] = value.strip()
     if "from" not in own:
-        raise InputError("from", "nothing", "from=FILE, a CSV file of verdicts", "see python -m real_loop.audit --help")
+        raise InputError(
+            "from", "nothing", "from=FILE, a CSV file of verdicts, or subset=NAME judge=MODEL", "see python -m real_loop.audit --help"
+        )
     points, difficulty, _ = read([*rest, "rho_fp=0", "rho_pf=0"], more)
     if len(points) > 1:
         raise InputError("the controller", f"{len(points)} points", "one value for each key")

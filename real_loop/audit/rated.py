@@ -94,13 +94,20 @@ def direction(ratings: Sequence[float], warnings: Sequence[int]) -> Direction:
     ratings, warnings
         Of the same sections, each shape (n,).
     """
-    from scipy.stats import norm, spearmanr
+    from scipy.stats import spearmanr
 
     n = len(ratings)
     if n < 4 or len(set(ratings)) < 2 or len(set(warnings)) < 2:
         return Direction(n, None, None, None)
     rho = float(spearmanr(ratings, warnings).statistic)
+    return Direction(n, rho, *interval(rho, n))
+
+
+def interval(rho: float, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rank correlation of n pairs, n at least 4; see `direction`."""
+    from scipy.stats import norm
+
     if abs(rho) >= 1:
-        return Direction(n, rho, rho, rho)
+        return rho, rho
     reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * math.sqrt((1 + rho * rho / 2) / (n - 3))
-    return Direction(n, rho, math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach))
+    return math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach)
