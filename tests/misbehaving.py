@@ -53,6 +53,7 @@ class Service:
     seen: list[Seen] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
     reply: Callable[[dict[str, Any]], str] | None = None  # the text of a good answer, by the body of the request
+    tops: Callable[[dict[str, Any]], list[tuple[str, float]]] | None = None  # likeliest first tokens, where they are asked for
     too_long: str = ""  # a prompt with this in it is longer than the model's context
     lock: threading.Lock = field(default_factory=threading.Lock)
     together: int = 0
@@ -82,6 +83,7 @@ ERRORS: dict[str, tuple[int, Any, dict[str, str]]] = {
     "404": (404, {"error": {"message": "The model `small` does not exist", "code": "model_not_found"}}, {}),
     "400": (400, {"error": {"message": "top_p is not for this model", "type": "invalid_request_error"}}, {}),
     "400 schema": (400, {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}, {}),
+    "no logprobs": (400, {"error": {"message": "logprobs is not supported with this model", "type": "invalid_request_error"}}, {}),
     "400 filter": (400, {"error": {"message": "The prompt was filtered", "code": "content_filter", "type": "invalid_request_error"}}, {}),
     "long openai": (
         400,
@@ -165,6 +167,11 @@ class Handler(BaseHTTPRequestHandler):
     def do(self, what: str, body: dict[str, Any]) -> None:
         text = self.service.reply(body) if self.service.reply else TEXT
         good = self.service.answers.get("ok", message(text) if "/messages" in self.path else completion(text))
+        if self.service.tops and body.get("logprobs"):
+            tops = [{"token": token, "logprob": value, "bytes": None} for token, value in self.service.tops(body)[: body["top_logprobs"]]]
+            good["choices"][0]["logprobs"] = {"content": [{**tops[0], "top_logprobs": tops}]}
+        if what == "no logprobs" and not body.get("logprobs"):
+            what = "ok"
         if what == "ok":
             self.say(200, good)
         elif what == "slow":

@@ -35,6 +35,7 @@ CHECKS: Final = "checks"
 REPORTS: Final = ("report", "report_strict")
 COLUMNS: Final = ("truth", "verdict", "score", "class", "task", "case", "judge")
 OTHERS: Final = ("reward", "policy", "ablation", "writing", "evals")  # of a run, not of an audit
+ALL: Final = 10**6  # cases: as many as there are
 VARIED: Final = 0.7  # temperature of repeated calls: at 0 they would all say the same
 
 
@@ -96,6 +97,8 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[Audit, Settings
         raise InputError("judge", "nothing", "local/NAME, PROVIDER/NAME, or checks", "or from=FILE to audit verdicts you have")
     if not any(arg.startswith("subset=") for arg in rest):
         raise InputError("subset", "nothing", "a subset, such as mbpp or report_main_71", "it says what is judged")
+    if own["judge"] == CHECKS:
+        own.setdefault("n", ALL)
     audit = from_mapping(Audit, own)
     if audit.calls > 1 and own.get("scores"):
         raise InputError("scores", f"true with calls={audit.calls}", "one of the two", "log-odds are the same at every call")
@@ -308,7 +311,7 @@ def written(folder: Path, cases: Sequence[Case], said: Sequence[Asked]) -> Path:
         verdict = "invalid" if each.malformed else "pass" if each.verdict else "fail"
         row = {
             "truth": "pass" if case.truth else "fail", "verdict": verdict, "class": case.cls, "task": case.task, "case": case.id,
-            "judge": each.judge, "score": "" if each.score is None else f"{each.score:.6g}",
+            "judge": each.judge, "score": "" if each.score is None else f"{each.score + 0.0:.6g}",
         }  # fmt: skip
         table.writerow([row[name] for name in names])
     from real_loop.suites.data import put
@@ -332,7 +335,7 @@ def told(audit: Audit, made: Made, said: Sequence[Asked]) -> list[str]:
         classes = ", ".join(f"{cls} {k}" for cls, k in sorted(made.equivalent.items()))
         lines.append(f"{sum(made.equivalent.values())} mutants passed the tests and are no case ({classes})")
     lines += [f"left out: {number}, {why}" for why, number in sorted(made.left_out.items())]
-    if passes < audit.n:
+    if passes < audit.n < ALL:
         lines.append(f"n={audit.n} was asked for: there are no more")
     for judge in dict.fromkeys(each.judge for each in said):
         mine = [each for each in said if each.judge == judge]

@@ -80,10 +80,8 @@ def help_text() -> str:
 
     lines = [f"  {name:10} {doc}" for name, doc in KEYS.items()]
     lines += [f"  {name:10} {doc}" for name, doc in _controller().items()]
-    lines += [
-        "",
-        "keys of an audit that asks a model, beside subset.*, budget.*, roles.judge.*, base_url, seed, servers (python -m real_loop --help):",
-    ]
+    others = "subset.*, budget.*, roles.judge.*, base_url, seed, servers"
+    lines += ["", f"keys of an audit that asks a model, beside {others} (python -m real_loop --help):"]
     for p in parameters(Audit):
         default = Audit.__dataclass_fields__[p.path].default
         lines.append(f"  {p.path:10} {p.doc}: {p.expected}" + (f" ({default})" if isinstance(default, str | int) else ""))

@@ -45,7 +45,7 @@ _COMPARISON: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
 _EDGE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _ONE_WAY: Final = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift)
 
-Edit: TypeAlias = Callable[[ast.AST], None]  # changes a node in place
+Edit: TypeAlias = Callable[[ast.AST], None]  # changes a node, and none below it
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,8 @@ def mutants(code: str, seed: int, name: str = "") -> Iterator[Mutant]:
     original = normal(code)
     by_class: dict[str, list[Mutant]] = {}
     seen = {original}
-    for cls, changed in _changed(_tree(original)):
-        try:
-            text = ast.unparse(ast.fix_missing_locations(changed))
-            ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):  # what cannot be written is no mutant
-            continue
-        if text not in seen:
+    for cls, text in _changed(_tree(original)):
+        if text not in seen and _sound(text):
             seen.add(text)
             by_class.setdefault(cls, []).append(_described(cls, original, text))
     for each in by_class.values():
@@ -144,18 +139,30 @@ def _described(cls: str, original: str, text: str) -> Mutant:
     return Mutant(text, cls, min(first, other) + 1, before, after)
 
 
-def _changed(tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
-    """Yield copies of a program, each with one change, and the class of the change."""
+def _sound(text: str) -> bool:
+    """Tell whether a mutant is a program, and in the one form: what reads back as something else is none."""
+    try:
+        return normal(text) == text
+    except ValueError:
+        return False
+
+
+def _changed(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield a program with one change, for each there is, and the class of the change."""
     fixed = _fixed(tree)
     bounds = _bounds(tree)
     names = _names(tree)
-    for at, node in enumerate(ast.walk(tree)):
+    for node in list(ast.walk(tree)):
         if id(node) in fixed:
             continue
-        for cls, edit in _edits(node, id(node) in bounds, names):
-            fresh = copy.deepcopy(tree)
-            edit(next(other for i, other in enumerate(ast.walk(fresh)) if i == at))
-            yield cls, fresh
+        for cls, edit in list(_edits(node, id(node) in bounds, names)):
+            kind, held = node.__class__, dict(node.__dict__)
+            edit(node)  # this node alone: all others are shared with what it was
+            text = ast.unparse(tree)
+            node.__class__ = kind
+            node.__dict__.clear()
+            node.__dict__.update(held)
+            yield cls, text
 
 
 def _fixed(tree: ast.Module) -> set[int]:
@@ -355,7 +362,7 @@ def _dropped(field: str, i: int, side: str) -> Edit:
 
 
 def _without_else(block: list[ast.stmt], i: int) -> list[ast.stmt]:
-    chosen = block[i]
+    chosen = copy.copy(block[i])
     assert isinstance(chosen, ast.If)
     chosen.orelse = []
-    return block
+    return [*block[:i], chosen, *block[i + 1 :]]

@@ -111,7 +111,7 @@ class Sections:
     def checks(self, cases: Sequence[Case]) -> list[Asked]:
         """Return what the checks say of cases; their score is the number of violations, negated."""
         found = {case.id: self.found(self.task(case.task), case.text) for case in cases}
-        return [Asked(case.id, CHECKS, not found[case.id], -float(found[case.id])) for case in cases]
+        return [Asked(case.id, CHECKS, not found[case.id], 0.0 - found[case.id]) for case in cases]
 
 
 def flagged(cases: Sequence[Case], said: Sequence[Asked]) -> dict[str, dict[str, tuple[int, int]]]:
