@@ -7,6 +7,7 @@ asked for.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -225,6 +226,8 @@ class Panel:
     def __init__(self, calls: Calls, role: Role, trade: Trade, name: str, scores: bool) -> None:
         self.calls, self.role, self.trade, self.name, self.scores = calls, role, trade, name, scores
         self.told = True  # log-odds, until the service does not
+        self.first = asyncio.Lock()  # one call shows whether it does: the others wait for it
+        self.known = False
 
     async def ask(self, manner: str, vote: int, index: int, task: Any, case: Case) -> Asked:
         """Ask about a case once: a verdict (and its log-odds), or a rating."""
@@ -236,9 +239,16 @@ class Panel:
         verdict = await self.trade.verdict(self.calls, self.role, at, manner, task, case)
         why = self._malformed(at)
         score, unseen = None, 0
-        if self.scores and self.told:
-            score, unseen = await self._log_odds(At(vote, f"{manner}/log-odds", index, case.id), manner, task, case)
-            self.told = self.told and score is not None
+        if self.scores:
+            odds = At(vote, f"{manner}/log-odds", index, case.id)
+            if not self.known:
+                async with self.first:
+                    if not self.known:
+                        score, unseen = await self._log_odds(odds, manner, task, case)
+                        self.told, self.known = score is not None, True
+                        return Asked(case.id, judge, verdict, score, why, unseen)
+            if self.told:
+                score, unseen = await self._log_odds(odds, manner, task, case)
         return Asked(case.id, judge, verdict, score, why, unseen)
 
     def _malformed(self, at: At) -> str:

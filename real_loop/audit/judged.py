@@ -104,9 +104,9 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[Audit, Settings
         raise InputError("scores", f"true with calls={audit.calls}", "one of the two", "log-odds are the same at every call")
     if audit.calls > 1:
         audit = replace(audit, scores=False)
-    settings = load([*rest, *([] if audit.judge == CHECKS else [f"model={audit.judge}"])], more).settings
-    if settings.scripted:
+    if audit.judge.startswith("scripted/"):
         raise InputError("judge", repr(audit.judge), "a model that can be asked", "scripted roles write no verdicts")
+    settings = load([*rest, *([] if audit.judge == CHECKS else [f"model={audit.judge}"])], more).settings
     role = settings.roles.judge
     if audit.calls > 1 and not any(arg.startswith("roles.judge.temperature=") for arg in rest):
         role = replace(role, temperature=VARIED)
