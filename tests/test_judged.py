@@ -23,14 +23,15 @@ import pytest
 
 import real_loop
 from real_loop.audit import main
-from real_loop.audit.asked import JSON, WORD, Code, in_a_word, log_odds
+from real_loop.audit.asked import JSON, WORD, Words, in_a_word, log_odds
 from real_loop.audit.coded import fenced, from_solutions
 from real_loop.audit.mutants import normal
 from real_loop.audit.rated import direction, drops, interval
 from real_loop.calls import _logged
 from real_loop.log import Log
 from real_loop.models import Request
-from real_loop.roles import prompted
+from real_loop.roles.trade import CODING
+from real_loop.suites import code_of
 from real_loop.suites.data import tasks_of
 from sim.errors import RunError
 from tests.conftest import Command
@@ -102,7 +103,7 @@ def test_log_odds() -> None:
 
 @pytest.mark.parametrize("manner", ["strict", "lenient"])
 def test_the_prompt_for_log_odds_is_that_for_a_verdict_but_for_its_end(manner: str) -> None:
-    text = prompted.prompt(f"judge_{manner}", task=f"a task. {JSON} no", answer="x")
+    text = CODING.prompt(f"judge_{manner}", task=f"a task. {JSON} no", answer="x")
     before, asked = in_a_word(text), text.rindex(JSON)
     assert before == text[:asked] + WORD
     assert not text[asked:].removeprefix(JSON).strip().count("\n")  # the last sentence
@@ -140,7 +141,7 @@ def test_mutants_fail_and_solutions_pass_on_their_tests() -> None:
 
     async def grade(task: Any, answer: str) -> tuple[bool, str, float]:
         await asyncio.sleep(0)
-        code = prompted.code_of(answer, task.entry_point)
+        code = code_of(answer, task.entry_point)
         graded.append(code)
         if "while" in code and code not in SOLUTIONS:
             return False, "timeout", 0.0  # may never end
@@ -184,7 +185,7 @@ def test_a_judge_that_knows(audit: Command, service: Service, tmp_path: Path) ->
     # The very requests of the loop's judge, and nothing in them that tells what is what.
     for seen in service.seen:
         system, user = (message["content"] for message in seen.body["messages"])
-        assert system == prompted.SYSTEM
+        assert system == CODING.system
         assert not re.search("mutant|canonical|Demo/|" + "|".join(c["class"] for c in found if c["class"] not in ("", "constant")), user)
         if "logprobs" in seen.body:
             assert (seen.body["max_tokens"], seen.body["top_logprobs"]) == (1, 20)
@@ -209,12 +210,12 @@ def test_the_loops_own_judge(audit: Command, service: Service, tmp_path: Path) -
         request, subject = db.execute("SELECT request, subject FROM calls").fetchone()
     case = next(c for c in map(json.loads, (tmp_path / "out" / "cases.jsonl").read_text().splitlines()) if c["id"] == subject)
     task = next(task for task in tasks_of("demo24")[1] if task.id == case["task"])
-    code = prompted.code_of(case["text"], task.entry_point)
-    wanted = prompted.prompt("judge_strict", task=task.prompt, answer=code)
+    code = code_of(case["text"], task.entry_point)
+    wanted = CODING.prompt("judge_strict", task=task.prompt, answer=code)
     told = json.loads(request)
-    assert (told["user"], told["system"], told["temperature"], told["max_tokens"]) == (wanted, prompted.SYSTEM, 0.0, 40)
+    assert (told["user"], told["system"], told["temperature"], told["max_tokens"]) == (wanted, CODING.system, 0.0, 40)
     assert told["schema"]["properties"] == {"verdict": {"type": "string", "enum": ["PASS", "FAIL"]}}
-    assert Code().text("strict", task, type("", (), {"text": case["text"]})()) == wanted
+    assert Words(CODING, "code_rating").text("strict", task, type("", (), {"text": case["text"]})()) == wanted
 
 
 def test_malformed_answers_fail_and_are_told(audit: Command, service: Service, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Ask a model about cases: a verdict, the log-odds of PASS, or a rating; each from the log if it is there.
 
-Judges of code are those of the loop (`real_loop.roles.prompted.Judge`), request by request: what is audited is what ``reward=judge``
-would use. The log-odds come of the same prompt with another last sentence: one word instead of JSON, of which only the first token is
-asked for.
+Verdicts are asked for by the judge of the loop (`real_loop.roles.prompted.Judge`): what is audited is what ``reward=judge`` would use.
+The log-odds come of the same prompt with another last sentence: one word instead of JSON, of which only the first token is asked for.
 """
 
 from __future__ import annotations
@@ -10,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from real_loop.calls import OVERFLOW, Calls, Malformed
 from real_loop.models import Request
 from real_loop.roles import At
-from real_loop.roles import prompted as loop
-from real_loop.suites import code_of
+from real_loop.roles.prompted import Judge, _object, _schema
 
 if TYPE_CHECKING:
+    from real_loop.roles.trade import Trade
     from real_loop.settings import Role
     from real_loop.suites import Task
 
@@ -98,18 +97,6 @@ class Asked:
     unseen: int = 0
 
 
-def _hash(system: str, *files: Path) -> str:
-    sha = hashlib.sha256(f"{system}\0{WORD}".encode())
-    for file in files:
-        sha.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
-    return sha.hexdigest()[:16]
-
-
-def filled(name: str, values: Mapping[str, str]) -> str:
-    """Return a prompt of this folder with its blanks filled in."""
-    return Template((PROMPTS / f"{name}.txt").read_text()).substitute(values)
-
-
 def in_a_word(text: str) -> str:
     """Return a prompt that asks for one word where it asked for JSON."""
     before, mark, _ = text.rpartition(JSON)
@@ -137,73 +124,34 @@ def log_odds(top: Sequence[tuple[str, float]]) -> tuple[float, int]:
     return math.log(max(passes, 1e-300)) - math.log(max(fails, 1e-300)), unseen
 
 
-class Trade(Protocol):
-    """How judges of one kind of thing are asked."""
+class Words:
+    """What judges of one trade are asked: verdicts as the loop asks for them, ratings by a prompt of this folder.
 
-    system: str
+    Parameters
+    ----------
+    trade
+        The loop's words for the kind of suite.
+    rating
+        Name of the prompt for ratings.
+    """
+
+    def __init__(self, trade: Trade, rating: str) -> None:
+        self.trade, self.rating, self.system = trade, rating, trade.system
 
     def digest(self) -> str:
         """Return a hash of the prompts: other prompts, another audit."""
-        ...
-
-    def text(self, manner: str, task: Any, case: Case) -> str:
-        """Return the prompt."""
-        ...
-
-    async def verdict(self, calls: Calls, role: Role, at: At, manner: str, task: Any, case: Case) -> bool:
-        """Ask for a verdict."""
-        ...
-
-
-class Code:
-    """Judges of code: those of the loop."""
-
-    system = loop.SYSTEM
-
-    def digest(self) -> str:
-        """Return a hash of the prompts."""
-        return _hash(self.system, *(loop.PROMPTS / f"judge_{manner}.txt" for manner in BINARY), PROMPTS / "code_rating.txt")
+        files = [*(self.trade.prompts / f"judge_{manner}.txt" for manner in BINARY), PROMPTS / f"{self.rating}.txt"]
+        sha = hashlib.sha256(f"{self.system}\0{WORD}".encode())
+        for file in files:
+            sha.update(b"\0" + file.name.encode() + b"\0" + file.read_bytes())
+        return sha.hexdigest()[:16]
 
     def text(self, manner: str, task: Task, case: Case) -> str:
-        """Return the prompt: what the loop's judge would be asked, or this folder's for a rating."""
-        code = code_of(case.text, task.entry_point)[: loop.SHOWN_ANSWER] or "(no code)"
-        values = {"task": task.prompt, "answer": code}
-        return filled("code_rating", values) if manner == RATING else loop.prompt(f"judge_{manner}", **values)
-
-    async def verdict(self, calls: Calls, role: Role, at: At, manner: str, task: Task, case: Case) -> bool:
-        """Ask the loop's judge."""
-        passes, _ = await loop.Judge(calls, role, manner).judge(at, task, case.text)
-        return passes
-
-
-class Reports:
-    """Judges of sections of reports."""
-
-    def __init__(self) -> None:
-        self.system = (PROMPTS / "report_system.txt").read_text().strip()
-
-    def digest(self) -> str:
-        """Return a hash of the prompts."""
-        return _hash(self.system, *(PROMPTS / f"report_{manner}.txt" for manner in (*BINARY, RATING)))
-
-    def text(self, manner: str, task: Any, case: Case) -> str:
-        """Return the prompt: the brief as the composer saw it, and the section."""
-        return filled(f"report_{manner}", {"task": task.prompt, "answer": case.text})
-
-    async def verdict(self, calls: Calls, role: Role, at: At, manner: str, task: Any, case: Case) -> bool:
-        """Ask for PASS or FAIL."""
-
-        def read(text: str) -> bool:
-            got = str(loop._object(text).get("verdict")).upper()
-            if got not in ("PASS", "FAIL"):
-                raise Malformed('"verdict" is neither "PASS" nor "FAIL"')
-            return got == "PASS"
-
-        schema = loop._schema({"verdict": {"type": "string", "enum": ["PASS", "FAIL"]}})
-        text = self.text(manner, task, case)
-        request = Request(self.system, text, role.temperature, role.max_tokens, 0, schema, ROLE)
-        passes, _ = await calls.ask_for(at, ROLE, request, read)
-        return bool(passes)
+        """Return the prompt."""
+        values = {"task": task.prompt, "answer": self.trade.answered(task, case.text)}
+        if manner == RATING:
+            return Template((PROMPTS / f"{self.rating}.txt").read_text()).substitute(values)
+        return self.trade.prompt(f"judge_{manner}", **values)
 
 
 class Panel:
@@ -215,28 +163,28 @@ class Panel:
         The log and the model.
     role
         How it samples.
-    trade
-        What is judged.
+    words
+        What it is asked.
     name
         Of the model; a judge's is that and its manner.
     scores
         Whether to ask for log-odds too, as long as the service tells them.
     """
 
-    def __init__(self, calls: Calls, role: Role, trade: Trade, name: str, scores: bool) -> None:
-        self.calls, self.role, self.trade, self.name, self.scores = calls, role, trade, name, scores
+    def __init__(self, calls: Calls, role: Role, words: Words, name: str, scores: bool) -> None:
+        self.calls, self.role, self.words, self.name, self.scores = calls, role, words, name, scores
         self.told = True  # log-odds, until the service does not
         self.first = asyncio.Lock()  # one call shows whether it does: the others wait for it
         self.known = False
 
-    async def ask(self, manner: str, vote: int, index: int, task: Any, case: Case) -> Asked:
+    async def ask(self, manner: str, vote: int, index: int, task: Task, case: Case) -> Asked:
         """Ask about a case once: a verdict (and its log-odds), or a rating."""
         judge = f"{self.name} {manner}"
         at = At(vote, manner, index, case.id)
         if manner == RATING:
             rating, why = await self._rating(at, task, case)
             return Asked(case.id, judge, None, rating, why)
-        verdict = await self.trade.verdict(self.calls, self.role, at, manner, task, case)
+        verdict, _ = await Judge(self.calls, self.role, manner, self.words.trade).judge(at, task, case.text)
         why = self._malformed(at)
         score, unseen = None, 0
         if self.scores:
@@ -256,22 +204,22 @@ class Panel:
         row = self.calls.log.one(query, (at.round, at.phase, ROLE, at.subject))
         return "" if row is None else str(row["why"])
 
-    async def _log_odds(self, at: At, manner: str, task: Any, case: Case) -> tuple[float | None, int]:
-        text = in_a_word(self.trade.text(manner, task, case))
-        answered = await self.calls.ask(at, ROLE, Request(self.trade.system, text, 0.0, 1, 0, None, ROLE, TOP))
+    async def _log_odds(self, at: At, manner: str, task: Task, case: Case) -> tuple[float | None, int]:
+        text = in_a_word(self.words.text(manner, task, case))
+        answered = await self.calls.ask(at, ROLE, Request(self.words.system, text, 0.0, 1, 0, None, ROLE, TOP))
         if answered.stop_reason == OVERFLOW:
             return 0.0, 2
         return (None, 0) if answered.top is None else log_odds(answered.top)
 
-    async def _rating(self, at: At, task: Any, case: Case) -> tuple[float, str]:
+    async def _rating(self, at: At, task: Task, case: Case) -> tuple[float, str]:
         def read(text: str) -> int:
-            got = loop._object(text).get("rating")
+            got = _object(text).get("rating")
             if type(got) is not int or not 1 <= got <= 10:
                 raise Malformed('"rating" is no whole number from 1 to 10')
             return got
 
-        schema = loop._schema({"rating": {"type": "integer", "enum": list(range(1, 11))}})
-        text = self.trade.text(RATING, task, case)
-        request = Request(self.trade.system, text, self.role.temperature, min(self.role.max_tokens, LONGEST_RATING), 0, schema, RATING)
+        schema = _schema({"rating": {"type": "integer", "enum": list(range(1, 11))}})
+        text = self.words.text(RATING, task, case)
+        request = Request(self.words.system, text, self.role.temperature, min(self.role.max_tokens, LONGEST_RATING), 0, schema, RATING)
         rating, _ = await self.calls.ask_for(at, ROLE, request, read)
         return float(rating or 1), self._malformed(at)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from real_loop.audit.asked import Case
 from real_loop.audit.mutants import Mutant, mutants, normal
-from real_loop.roles.prompted import SHOWN_ANSWER
+from real_loop.roles.trade import CODING
 
 if TYPE_CHECKING:
     from real_loop.log import Log
-    from real_loop.suites import Task
+    from real_loop.suites import CodeTask
 
 MOST_TRIES: Final = 12  # mutants of one task that are graded before another task is taken
-Grading = Callable[["Task", str], Awaitable[tuple[bool, str, float]]]  # passed, reason, seconds
+Grading = Callable[["CodeTask", str], Awaitable[tuple[bool, str, float]]]  # passed, reason, seconds
 
 
 @dataclass
@@ -62,7 +62,7 @@ def fenced(code: str) -> str:
 
 
 async def from_solutions(
-    tasks: Sequence[Task], n: int, seed: int, log: Log, grade: Grading, done: Callable[[bool], None] = lambda new: None
+    tasks: Sequence[CodeTask], n: int, seed: int, log: Log, grade: Grading, done: Callable[[bool], None] = lambda new: None
 ) -> Made:
     """Return n solutions and one mutant of each: of the first tasks, in an order by seed, that have a mutant which fails.
 
@@ -93,8 +93,8 @@ async def from_solutions(
         except ValueError:
             made.left_out["their solution cannot be read"] += 1
             continue
-        if len(original) > SHOWN_ANSWER:
-            made.left_out[f"their solution is longer than the {SHOWN_ANSWER} characters that judges are shown"] += 1
+        if len(original) > CODING.shown:
+            made.left_out[f"their solution is longer than the {CODING.shown} characters that judges are shown"] += 1
             continue
         if not await graded.passes("original", 0, original, {}):
             made.left_out["their solution fails once it is written anew"] += 1
@@ -110,8 +110,8 @@ async def from_solutions(
     return made
 
 
-async def _failing(task: Task, seed: int, graded: _Graded, equivalent: Counter[str]) -> Case | None:
-    fitting = (m for m in mutants(task.canonical, seed, task.id) if len(m.code) <= SHOWN_ANSWER)
+async def _failing(task: CodeTask, seed: int, graded: _Graded, equivalent: Counter[str]) -> Case | None:
+    fitting = (m for m in mutants(task.canonical, seed, task.id) if len(m.code) <= CODING.shown)
     for number, mutant in enumerate(islice(fitting, MOST_TRIES)):
         told = {"class": mutant.cls, "line": mutant.line, "before": mutant.before, "after": mutant.after}
         if await graded.passes("mutant", number, mutant.code, told):
@@ -121,7 +121,7 @@ async def _failing(task: Task, seed: int, graded: _Graded, equivalent: Counter[s
     return None
 
 
-def _case(task: Task, mutant: Mutant, reason: str) -> Case:
+def _case(task: CodeTask, mutant: Mutant, reason: str) -> Case:
     name, text = name_of(task.id, mutant.code), fenced(mutant.code)
     return Case(name, task.id, False, mutant.cls, text, mutant.line, mutant.before, mutant.after, reason=reason)
 
@@ -129,7 +129,7 @@ def _case(task: Task, mutant: Mutant, reason: str) -> Case:
 class _Graded:
     """Grades programs of one task, each once for all."""
 
-    def __init__(self, log: Log, grade: Grading, task: Task) -> None:
+    def __init__(self, log: Log, grade: Grading, task: CodeTask) -> None:
         self.log, self.grade, self.task = log, grade, task
         self.reason, self.fresh = "", False
 

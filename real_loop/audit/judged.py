@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from real_loop.audit.asked import BINARY, RATING, Asked, Case
+from real_loop.suites import REPORTS
 from sim.errors import InputError
 from sim.params import Group, param
 from sim.report import Progress
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from real_loop.settings import Settings
 
 CHECKS: Final = "checks"
-REPORTS: Final = ("report", "report_strict")
 COLUMNS: Final = ("truth", "verdict", "score", "class", "task", "case", "judge")
 OTHERS: Final = ("reward", "policy", "ablation", "writing", "evals")  # of a run, not of an audit
 ALL: Final = 10**6  # cases: as many as there are
@@ -154,7 +154,7 @@ async def asked(audit: Audit, settings: Settings, path: Path, progress: Progress
     if subject.note:
         print(subject.note, file=sys.stderr)
     told = {"audit": {**subject.told, "judge": audit.judge, "seed": settings.seed, "run": settings.run, **_sampling(audit, settings)}}
-    told["audit"]["prompts"] = subject.trade.digest()
+    told["audit"]["prompts"] = subject.words.digest()
     check(path, told)
     budget = LoggedBudget(settings)
     if audit.composer != "rules":
@@ -163,7 +163,7 @@ async def asked(audit: Audit, settings: Settings, path: Path, progress: Progress
         with closing(Log(path, told)) as log:
             budget.keep(log)
             calls = Calls(log, models, budget, settings.seed, settings.run, False)
-            panel = Panel(calls, settings.roles.judge, subject.trade, audit.judge, audit.scores)
+            panel = Panel(calls, settings.roles.judge, subject.words, audit.judge, audit.scores)
             local = all(client.name.startswith("local/") for client in models.values())
             work = _work(audit, settings.seed, subject, panel, log, calls, progress)
             return (subject, *await until_stopped(work, calls, progress.note, local))
@@ -200,10 +200,11 @@ class _Code:
     """Cases of code."""
 
     def __init__(self, audit: Audit, settings: Settings) -> None:
-        from real_loop.audit.asked import Code
+        from real_loop.audit.asked import Words
         from real_loop.log import found
+        from real_loop.roles.trade import CODING
 
-        self.audit, self.settings, self.trade, self.roles = audit, settings, Code(), ("judge",)
+        self.audit, self.settings, self.words, self.roles = audit, settings, Words(CODING, "code_rating"), ("judge",)
         self.told: dict[str, Any] = {"suite": settings.subset.suite, "cases": audit.cases}
         self.suite, self.tasks, self.note = tasks_of(settings)
         if audit.cases != "mutants":
@@ -221,7 +222,7 @@ class _Code:
         from real_loop.audit import coded
         from real_loop.roles import At
         from real_loop.run import Graded
-        from real_loop.suites import Task, code_of
+        from real_loop.suites import CodeTask, code_of
 
         n, seed = self.audit.n, self.settings.seed
         if self.audit.cases != "mutants":
@@ -231,7 +232,7 @@ class _Code:
             )
         grader = Graded(self.suite)
 
-        async def grade(task: Task, answer: str) -> tuple[bool, str, float]:
+        async def grade(task: CodeTask, answer: str) -> tuple[bool, str, float]:
             grade = await grader.grade(At(0, "case", 0, task.id), task, answer)
             return grade.passed, grade.reason, grade.seconds
 
@@ -249,7 +250,7 @@ def tasks_of(settings: Settings) -> tuple[Any, list[Any], str]:
     InputError
         There is no sandbox or no data, or a split that was named cannot be read.
     """
-    from real_loop.tasks import OWN, SHIPPED, chosen, pool, solver_model, split_name
+    from real_loop.tasks import OWN, SHIPPED, chosen, opened, pool, solver_model, split_name
 
     subset = settings.subset
     name = split_name(subset.name, solver_model(settings))
@@ -257,25 +258,11 @@ def tasks_of(settings: Settings) -> tuple[Any, list[Any], str]:
     if subset.ids is not None or subset.split is not None or (subset.keep != "all" and there):
         suite, train, evals = chosen(settings)
         return suite, [*train, *evals], ""
-    suite = _suite(settings)
+    suite = opened(settings, warn=True)
     ids = set(pool(settings, suite))
     tasks = [task for task in suite.tasks if task.id in ids]
     note = "" if subset.keep == "all" else f"{subset.name} has no split for {solver_model(settings)}: cases are of all {len(tasks)} tasks"
     return suite, tasks, note
-
-
-def _suite(settings: Settings) -> Any:
-    from real_loop import sandbox, suites
-
-    name = settings.subset.suite
-    if name in REPORTS:
-        from real_loop.suites.report import load_report
-
-        return load_report(1 + REPORTS.index(name))
-    box = sandbox.find(settings.sandbox)
-    if box.unprotected:
-        print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
-    return suites.load(name, box)
 
 
 def _subject(audit: Audit, settings: Settings) -> Any:

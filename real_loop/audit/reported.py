@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from real_loop.audit.asked import RATING, Asked, Case, Reports
+from real_loop.audit.asked import RATING, Asked, Case, Words
 from real_loop.audit.coded import Made, draw, name_of
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class Sections:
 
     def __init__(self, audit: Audit, settings: Settings) -> None:
         from real_loop.audit.judged import tasks_of
+        from real_loop.roles.trade import REPORTING
 
-        self.audit, self.settings, self.trade = audit, settings, Reports()
+        self.audit, self.settings, self.words = audit, settings, Words(REPORTING, "report_rating")
         self.suite: ReportSuite
         self.suite, self.tasks, self.note = tasks_of(settings)
         self.varied = audit.manner == RATING and self.suite.tier == 1
@@ -81,15 +82,13 @@ class Sections:
 
     async def _composed(self, task: ReportTask, i: int, calls: Calls) -> str | None:
         """Return the first clean section that the composer writes, if one of a few is."""
-        from real_loop.models import Request
         from real_loop.roles import At
-        from real_loop.suites.report import text_of
+        from real_loop.roles.prompted import PromptedSolver
 
-        role = self.settings.roles.solver
+        composer = PromptedSolver(calls, self.settings.roles.solver, self.words.trade)
         for attempt in range(TRIES):
-            request = Request("", task.prompt, role.temperature, role.max_tokens, 0, None, "composer")
-            answered = await calls.ask(At(attempt, "compose", i, task.id), "solver", request)
-            text = text_of(answered.text)
+            answered = await composer.solve(At(attempt, "compose", i, task.id), task, None)
+            text = self.words.trade.part(task, answered.answer)
             if text.strip() and self.passes(task, text):
                 return text
         return None
