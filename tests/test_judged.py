@@ -351,6 +351,34 @@ def test_ratings(audit: Command, service: Service, tmp_path: Path) -> None:
     assert "direction:" in answer.err
 
 
+def test_sections_that_a_model_composes(audit: Command, service: Service, tmp_path: Path) -> None:
+    """The composer leaves the TL;DR out at every first try: what is not clean is no case, and it is asked again."""
+    from real_loop.suites.report import load_report
+    from real_loop.suites.report.compose import compose
+
+    tasks, tried = load_report(1).tasks, list[str]()
+
+    def reply(body: dict[str, Any]) -> str:
+        user = body["messages"][-1]["content"]
+        if "reviewer" in user:
+            return json.dumps({"verdict": "PASS"})
+        task = next(task for task in tasks if task.prompt in user)
+        tried.append(task.id)
+        return "Nothing." if tried.count(task.id) == 1 else compose(task.slice)
+
+    service.reply = reply
+    args = [*REPORT, f"base_url={service.url}", "composer=openai/small", "n=2", "manner=lenient", "scores=false", f"out={tmp_path / 'out'}"]
+    answer = audit(*args)
+    assert "self-judging: openai/small wrote what it judges" in answer.err
+    told = json.loads((tmp_path / "out" / "asked.json").read_text())
+    assert told["writers"] == ["openai/small"]
+    assert told["classes"]["clean"]["openai/small lenient"] == [0, 2]
+    assert sorted(map(tried.count, set(tried))) == [2, 2]
+    seen = len(service.seen)
+    assert audit(*args).code == answer.code
+    assert len(service.seen) == seen
+
+
 def test_drops_and_direction() -> None:
     rating = {"a": 9.0, "b": 8.0, "c": 7.0, "d": 6.0, "e": 5.0, "a1": 8.0, "b1": 6.0, "c1": 4.0, "d1": 2.0, "e1": 0.0, "a2": 9.0}
     pairs = [("swap", x, f"{x}1") for x in "abcde"] + [("tldr", "a", "a2"), ("tldr", "b", "missing")]
@@ -381,6 +409,7 @@ def test_drops_and_direction() -> None:
         ([*DEMO, "reward=judge"], "reward: got a setting"),
         ([*DEMO, "cases=nothing.sqlite"], "nothing.sqlite: got no log there"),
         (["subset=demo24", "sandbox=limits", "judge=checks"], "judge: got 'checks'"),
+        ([*REPORT, "cases=some.sqlite"], "cases: got 'some.sqlite'"),
         ([*DEMO, "composer=local/smollm2-135m"], "composer: got 'local/smollm2-135m'"),
         (["subset=demo24", "judge=scripted/one_skill"], "judge"),
         (["subset=demo24", "judge=small"], "PROVIDER/NAME"),

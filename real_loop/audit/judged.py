@@ -113,6 +113,8 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[Audit, Settings
     if audit.calls > 1 and role.temperature <= 0:
         raise InputError("roles.judge.temperature", role.temperature, f"above 0 with calls={audit.calls}", "at 0 every call says the same")
     settings = replace(settings, roles=replace(settings.roles, judge=role))
+    if settings.subset.suite in REPORTS and audit.cases != "mutants":
+        raise InputError("cases", repr(audit.cases), "none with a subset of reports", "their cases are clean sections and known defects")
     if settings.subset.suite not in REPORTS:
         for wrong, key in ((audit.judge == CHECKS, "judge"), (audit.composer != "rules", "composer")):
             if wrong:
@@ -133,7 +135,9 @@ def folder(audit: Audit, settings: Settings) -> Path:
 
 
 def _composing(settings: Settings, composer: str) -> Settings:
-    """Return settings whose solver is the composer."""
+    """Return settings whose solver is the composer; one that is the judge too is found where that is."""
+    if composer == settings.model and settings.roles.solver.model is None:
+        return settings
     return replace(settings, roles=replace(settings.roles, solver=replace(settings.roles.solver, model=composer)))
 
 
@@ -324,6 +328,8 @@ def told(audit: Audit, made: Made, said: Sequence[Asked]) -> list[str]:
     lines += [f"left out: {number}, {why}" for why, number in sorted(made.left_out.items())]
     if passes < audit.n < ALL:
         lines.append(f"n={audit.n} was asked for: there are no more")
+    if len({case.cls for case in made.cases}) > 2:
+        lines.append("rho_fp is over the classes of defects in the shares they have here; a loop may meet them in others: see each class")
     for judge in dict.fromkeys(each.judge for each in said):
         mine = [each for each in said if each.judge == judge]
         if wrong := sum(bool(each.malformed) for each in mine):
@@ -393,7 +399,7 @@ def run(args: Sequence[str], more: Path | None = None, command: Sequence[str] | 
         lines += reported.words(what)
     path = written(out, made.cases, said)
     told_json = {
-        "judge": audit.judge, "cases": audit.cases, "composer": audit.composer, "notes": told(audit, made, said),
+        "judge": audit.judge, "cases": "injections" if what else audit.cases, "composer": audit.composer, "notes": told(audit, made, said),
         "self_judging": self_judging(audit.judge, made.writers), "writers": list(made.writers), "equivalent": dict(made.equivalent),
         "left_out": dict(made.left_out), **what,
     }  # fmt: skip
