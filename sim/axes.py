@@ -18,7 +18,7 @@ from sim.sweep import GROUPS, PARAMETERS, Axis
 
 MAX_AXIS = 100_000
 RANGE_KEYS = ("start", "stop", "step", "num", "log")
-AXIS_KEYS = ("set", "values", *RANGE_KEYS, "label")
+AXIS_KEYS = ("set", "values", "from", *RANGE_KEYS, "label")
 NOUNS = {int: "whole numbers", float: "numbers", str: "names", bool: "true or false"}
 
 
@@ -195,7 +195,7 @@ def override_axes(specs: dict[str, Any], overrides: Sequence[str]) -> dict[str, 
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    specs = {name: {"values": spec} if isinstance(spec, list) else spec for name, spec in specs.items()}
+    specs = {name: from_table(name, {"values": spec} if isinstance(spec, list) else spec) for name, spec in specs.items()}
     for override in overrides:
         parsed = OverridesParser.create().parse_override(override)
         check_once(parsed.key_or_group, re.sub(r":(?!\s)", ": ", override.partition("=")[2]))
@@ -210,10 +210,38 @@ def override_axes(specs: dict[str, Any], overrides: Sequence[str]) -> dict[str, 
             raise InputError(f"axes.{name}", repr(old), "a list of values, or a range")
         if isinstance(old.get("values"), Mapping) and "set" not in new:
             new = _among(f"axes.{name}", old["values"], new)
-        clear = {"set": ("label",), "values": RANGE_KEYS, "step": ("num", "log"), "num": ("step",), "start": ("values",)}
+        clear = {"from": ("values", *RANGE_KEYS), "set": ("label",), "values": RANGE_KEYS, "step": ("num", "log"), "num": ("step",), "start": ("values",)}
         gone = {key for leaf in new for key in clear.get(leaf, ())} | ({"values"} if {"stop", "step", "num"} & set(new) else set())
-        specs[name] = {**{k: v for k, v in old.items() if k not in gone}, **new}
+        specs[name] = from_table(name, {**{k: v for k, v in old.items() if k not in gone}, **new})
     return specs
+
+
+def from_table(name: str, spec: Any) -> Any:
+    """Return what is written for an axis with the rows of the table that it names among its values (:func:`sim.judges.settings`).
+
+    Raises
+    ------
+    InputError
+        The table is not of that form, or the axis has nothing that its rows could set.
+    """
+    if not isinstance(spec, Mapping) or "from" not in spec:
+        return spec
+    from sim.judges import settings
+
+    where = f"axes.{name}.from"
+    if not isinstance(spec["from"], str):
+        raise InputError(where, repr(spec["from"]), "channels, or a CSV file")
+    chosen, given = spec.get("set"), spec.get("values")
+    if not isinstance(chosen, list) or not chosen:
+        raise InputError(where, "a table for an axis without set", f"axes.{name}.set: a list of parameters, a column each")
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(where, "a list of values beside a table", "values: {NAME: [what each is set to]}", "or leave out one of the two")
+    paths = [path for one in chosen for path in resolve(str(one))]
+    rows = settings(where, spec["from"], tuple(path.rpartition(".")[2] for path in paths))
+    for value in given or ():
+        if value in rows:
+            raise InputError(where, f"a row {value!r}, which values has too", "each name once")
+    return {**{k: v for k, v in spec.items() if k != "from"}, "values": {**(given or {}), **rows}}
 
 
 def _among(where: str, table: Mapping[Any, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,11 @@
 """RT's figure 1b: the governable rectangle [0, pi_tau) x [0, 1 - pi_tau), with judges on it.
 
-The judges are those measured (``sim/conf/judges.csv``: facts with their source, and how many true failures and true passes each rate
-was measured on), and the channels that BC injects. Colour is what the simulated curator retires under each judge.
+The judges are those of :mod:`sim.judges` that are marked to be shown, and the channels that BC injects. Colour is what the simulated
+curator retires under each judge.
 """
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,92 +13,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from sim.errors import InputError
 from sim.figures import style
 from sim.figures.axes import FP, PF, TAU, axis_label, parameter, pi_tau, setting, settings, variable_label
 from sim.figures.plane import rectangle, split
+from sim.judges import REPORTED, Judge, listed
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["VARIABLES", "Judge", "draw", "read_judges", "split"]
+__all__ = ["VARIABLES", "draw", "split"]
 
 VARIABLES: Final = ("retired",)
-CONFIDENCE: Final = 0.95
-COLUMNS: Final = ("name", "rho_fp", "rho_pf", "n_fail", "n_pass", "source")
 INJECTED: Final = {  # BC section 6
     "clean": (0.0, 0.0),
     **{f"noise {rho:g}": (rho, rho) for rho in (0.1, 0.2, 0.3, 0.4)},
     **{f"bias {q:g}": (q, 0.0) for q in (0.2, 0.45, 0.7)},
 }
-REPORTED: Final = "strict judge of reports"  # the papers' own, drawn as a star
-
-
-@dataclass(frozen=True)
-class Judge:
-    """A measured judge.
-
-    Attributes
-    ----------
-    name, source
-        What it is and where the rates come from.
-    rho_fp, rho_pf
-        As reported.
-    n_fail, n_pass
-        True failures and true passes that they were measured on.
-    """
-
-    name: str
-    rho_fp: float
-    rho_pf: float
-    n_fail: int
-    n_pass: int
-    source: str
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Hidden failures and phantom failures: the whole numbers nearest to the reported rates."""
-        return round(self.rho_fp * self.n_fail), round(self.rho_pf * self.n_pass)
-
-    @property
-    def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Exact binomial (Clopper and Pearson) 95 % intervals of rho_fp and of rho_pf, from the counts."""
-        from scipy.stats import binomtest
-
-        found = []
-        for k, n in zip(self.counts, (self.n_fail, self.n_pass), strict=True):
-            ends = binomtest(k, n).proportion_ci(CONFIDENCE, method="exact")
-            found.append((float(ends.low), float(ends.high)))
-        return found[0], found[1]
-
-
-def read_judges(path: Path | None = None) -> list[Judge]:
-    """Read measured judges from a CSV file with the columns COLUMNS; those of the package by default.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or a row is not of that form.
-    """
-    from sim.config import CONF
-
-    path = path or CONF / "judges.csv"
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(str(path), f"a file that cannot be read ({error})", "a CSV file of judges") from None
-    judges = []
-    for number, row in enumerate(rows, 2):
-        try:
-            rates, counts = [float(row[k]) for k in COLUMNS[1:3]], [int(row[k]) for k in COLUMNS[3:5]]
-            if not (all(0 <= rate <= 1 for rate in rates) and min(counts) >= 1):
-                raise ValueError
-            judges.append(Judge(row["name"], rates[0], rates[1], counts[0], counts[1], row["source"]))
-        except (KeyError, TypeError, ValueError):
-            wanted = ", ".join(COLUMNS) + ": rates from 0 to 1, whole numbers of at least 1"
-            raise InputError(f"{path}, line {number}", str(list(row.values()))[:80], wanted) from None
-    return judges
 
 
 def draw(data: xarray.Dataset) -> Figure:
@@ -116,7 +43,7 @@ def draw(data: xarray.Dataset) -> Figure:
     assert x is not None, "a plane needs rho_fp"
     assert y is not None, "a plane needs rho_pf"
     data = data.transpose(y, x, ...)
-    pi, judges = pi_tau(data), read_judges()
+    pi, judges = pi_tau(data), listed()
     title = f"{data.attrs.get('sweep', 'result')}: which judges can govern a library"
     figure, panels = style.page(1, 2, 4.7, title, settings(data), _caption(pi, judges), sharex=False)
     ax, beside = panels[0]
@@ -233,6 +160,6 @@ def _caption(pi: float | None, judges: list[Judge]) -> str:
         "Crosses: exact binomial 95 % intervals, from the whole numbers nearest to the reported rates; ? if they reach into another region."
     )
     words.append(
-        f"{len(judges)} measured judges: sim/conf/judges.csv, with sources. ★: the papers' own, measured on injected and audited sections."
+        f"{len(judges)} measured judges: of sim/conf/channels.csv, which has sources and more. ★: the papers' own, measured on injected and audited sections."
     )
     return " ".join(words)
