@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from real_loop.log import Log, plain
 from real_loop.models import Budget, Client, Overflow, Request
@@ -97,6 +97,13 @@ class Calls:
         text = f"{self.seed}/{self.run}/{where}/{at.phase}/{role}/{at.subject}/{attempt}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
+    def alike(self, at: At, role: str, text: str) -> Any:
+        """Return the logged call at another place whose answer is the one to this request as well, or None."""
+        if not (self.paired and at.phase == EVAL):
+            return None
+        query = "SELECT * FROM calls WHERE subject = ? AND role = ? AND phase = ? AND request = ? ORDER BY id LIMIT 1"
+        return self.log.one(query, (at.subject, role, at.phase, text))
+
     async def ask(self, at: At, role: str, request: Request, attempt: int = 0) -> Answered:
         """Return the answer to a request, from the log if it is there. The request's seed is set here.
 
@@ -115,9 +122,7 @@ class Calls:
             where = f"{self.log.path}: call of round {at.round}, {at.phase}, {role}, {at.subject}"
             todo = "the log was written by other code or with other data; start anew with another out="
             raise RunError(where, "another request", "the one as logged", todo)
-        if row is None and self.paired and at.phase == EVAL:
-            query = "SELECT * FROM calls WHERE subject = ? AND role = ? AND phase = ? AND request = ? ORDER BY id LIMIT 1"
-            row = self.log.one(query, (at.subject, role, at.phase, text))
+        row = self.alike(at, role, text) if row is None else row
         if row is None:
             row = await self._made(key, role, request, text)
         tokens = row["input_tokens"] + row["output_tokens"]

@@ -57,7 +57,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
 
     if more is not None and not more.is_dir():
         raise InputError("--config-dir", str(more), "a folder with subset/, policy/ or other groups in it")
-    given = _given(overrides)
+    given = read_args(overrides)
     base = read_yaml(CONF / "config.yaml")
     presets = {group: str(given.get(group, base[group])) for group in GROUPS}
     world = _scripted(given, more)
@@ -76,7 +76,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
             _check_rates(given, name, read)
     if world is not None:
         layers.append(_of_world(world, given))
-    layers.append(_tree({k: v for k, v in given.items() if k not in GROUPS}))
+    layers.append(tree({k: v for k, v in given.items() if k not in GROUPS}))
     try:
         merged = OmegaConf.merge(*(OmegaConf.create(layer) for layer in layers))
         values = OmegaConf.to_container(merged, resolve=True)
@@ -105,7 +105,14 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
     return Plan(settings, cell, out, presets)
 
 
-def _given(overrides: Sequence[str]) -> dict[str, Any]:
+def read_args(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return ``key=value`` arguments as values by key.
+
+    Raises
+    ------
+    InputError
+        One cannot be read, or is there twice.
+    """
     import yaml
 
     given: dict[str, Any] = {}
@@ -153,11 +160,12 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return values
 
 
-def _tree(flat: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
+def tree(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted keys as nested mappings; InputError where two keys contradict."""
+    out: dict[str, Any] = {}
     for key, value in flat.items():
-        _put(tree, key, key.split("."), value)
-    return tree
+        _put(out, key, key.split("."), value)
+    return out
 
 
 def _put(tree: dict[str, Any], key: str, path: Sequence[str], value: Any) -> None:

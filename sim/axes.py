@@ -210,7 +210,14 @@ def override_axes(specs: dict[str, Any], overrides: Sequence[str]) -> dict[str, 
             raise InputError(f"axes.{name}", repr(old), "a list of values, or a range")
         if isinstance(old.get("values"), Mapping) and "set" not in new:
             new = _among(f"axes.{name}", old["values"], new)
-        clear = {"from": ("values", *RANGE_KEYS), "set": ("label",), "values": RANGE_KEYS, "step": ("num", "log"), "num": ("step",), "start": ("values",)}
+        clear = {
+            "from": ("values", *RANGE_KEYS),
+            "set": ("label",),
+            "values": RANGE_KEYS,
+            "step": ("num", "log"),
+            "num": ("step",),
+            "start": ("values",),
+        }
         gone = {key for leaf in new for key in clear.get(leaf, ())} | ({"values"} if {"stop", "step", "num"} & set(new) else set())
         specs[name] = from_table(name, {**{k: v for k, v in old.items() if k not in gone}, **new})
     return specs

@@ -7,6 +7,7 @@ own; ``read`` is the year in which the rates were counted from them.
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,12 +68,12 @@ class Judge:
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Exact binomial (Clopper and Pearson) 95 % intervals of rho_fp and of rho_pf, from the counts."""
-        from scipy.stats import binomtest
+        from scipy.special import betaincinv
 
-        found = []
+        found, tail = [], (1 - CONFIDENCE) / 2
         for k, n in zip(self.counts, (self.n_fail, self.n_pass), strict=True):
-            ends = binomtest(k, n).proportion_ci(CONFIDENCE, method="exact")
-            found.append((float(ends.low), float(ends.high)))
+            low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
+            found.append((low, float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0))
         return found[0], found[1]
 
 
@@ -113,7 +114,7 @@ def table_path(name: str) -> Path:
     return own if own.is_file() else Path(name).expanduser()
 
 
-def settings(where: str, name: str, keys: tuple[str, ...]) -> dict[str, list[float]]:
+def settings(where: str, name: str, keys: tuple[str, ...]) -> dict[str, list[int | float]]:
     """Return what an axis takes from a table: by the name of a row, the numbers in these columns.
 
     Parameters
@@ -131,10 +132,10 @@ def settings(where: str, name: str, keys: tuple[str, ...]) -> dict[str, list[flo
         There is no such table, it lacks a column, a cell is no number, or two rows have one name.
     """
     path = table_path(name)
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[int | float]] = {}
     for number, row in _rows(path):
         try:
-            values = [float(row[key]) for key in keys]
+            values = [_number(row[key]) for key in keys]
             label = row["name"].strip()
         except (KeyError, TypeError, ValueError, AttributeError):
             wanted = f"columns name, {', '.join(keys)}, the latter of numbers"
@@ -145,6 +146,17 @@ def settings(where: str, name: str, keys: tuple[str, ...]) -> dict[str, list[flo
     if not found:
         raise InputError(f"{where}, {path}", "no row", "a row for each value of the axis")
     return found
+
+
+def _number(text: str) -> int | float:
+    """Return a number, whole if it is written so; ValueError if it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:

@@ -11,12 +11,10 @@ import pytest
 import xarray
 
 from sim import figures
-from sim.errors import InputError
-from sim.figures import axes, regimes, rt1b, rt2, rt3a
+from sim.figures import axes, regimes, rt2, rt3a
 from sim.figures.regimes import NAMES
 from sim.main import main as simulate
 from sim.store import open_result
-from sim.theory import region
 from tests.test_figures import is_blank, made_up
 
 
@@ -30,40 +28,6 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> xarray.Dataset:
 
 
 # ---------------------------------------------------------------- rt1b
-
-
-def test_intervals_of_the_papers_judge_are_those_that_rt_reports() -> None:
-    """RT App. C: at 42 audited sections the exact interval of rho_pf spans 0.84 to 0.99, beyond the edge of 0.55."""
-    judge = next(j for j in rt1b.read_judges() if j.name == rt1b.REPORTED)
-    assert judge.counts == (2, 40)
-    (_, high), (low, top) = judge.intervals
-    assert (round(low, 2), round(top, 2)) == (0.84, 0.99)
-    assert high < 0.45
-    assert region(0.1, judge.rho_fp, judge.rho_pf) == "indiscriminate"
-
-
-def test_judges_of_the_package_are_facts_with_a_source() -> None:
-    judges = rt1b.read_judges()
-    assert len({j.name for j in judges}) == len(judges) >= 10
-    for judge in judges:
-        assert judge.source
-        for (low, high), k, n in zip(judge.intervals, judge.counts, (judge.n_fail, judge.n_pass), strict=True):
-            assert low <= k / n <= high
-        if judge.name != rt1b.REPORTED:  # measured rates are those of whole numbers
-            assert judge.counts[0] / judge.n_fail == pytest.approx(judge.rho_fp, abs=6e-5)
-            assert judge.counts[1] / judge.n_pass == pytest.approx(judge.rho_pf, abs=6e-5)
-    where = {str(region(0.1, j.rho_fp, j.rho_pf)) for j in judges}
-    assert where == {"governable", "blind", "indiscriminate"}
-
-
-@pytest.mark.parametrize("row", ["x,1.2,0,5,5,s", "x,0.2,0,0,5,s", "x,a,0,5,5,s", "x,0.2"])
-def test_a_wrong_row_of_judges_is_one_line(row: str, tmp_path: Path) -> None:
-    file = tmp_path / "judges.csv"
-    file.write_text(",".join(rt1b.COLUMNS) + "\n" + row + "\n")
-    with pytest.raises(InputError, match=r"judges\.csv, line 2: got .*expected name, rho_fp"):
-        rt1b.read_judges(file)
-    with pytest.raises(InputError, match=r"a file that cannot be read"):
-        rt1b.read_judges(tmp_path / "nowhere.csv")
 
 
 @pytest.mark.filterwarnings("error")

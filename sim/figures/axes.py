@@ -101,6 +101,11 @@ def channel_axis(data: xarray.Dataset) -> str | None:
     return next((d for d in (*named(data), *numeric(data)) if set(sets(data, d)) <= {FP, PF, "channel"}), None)
 
 
+def has_judges(data: xarray.Dataset) -> bool:
+    """Whether a result has an axis ``judge`` of names, each with its two error rates and nothing else."""
+    return "judge" in named(data) and set(sets(data, "judge")) == {FP, PF} and bool(linked(data, "judge"))
+
+
 def from_clean(data: xarray.Dataset) -> bool:
     """Whether rho_fp is an axis from 0 on and the only error of the judge, so that each setting is there with a clean judge too."""
     x = setting(data, FP)

@@ -160,6 +160,7 @@ def _caption(pi: float | None, judges: list[Judge]) -> str:
         "Crosses: exact binomial 95 % intervals, from the whole numbers nearest to the reported rates; ? if they reach into another region."
     )
     words.append(
-        f"{len(judges)} measured judges: of sim/conf/channels.csv, which has sources and more. ★: the papers' own, measured on injected and audited sections."
+        f"{len(judges)} measured judges of the many in sim/conf/channels.csv, with sources."
+        " ★: the papers' own, measured on injected and audited sections."
     )
     return " ".join(words)
