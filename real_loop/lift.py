@@ -10,6 +10,7 @@ that a command that was stopped goes on where it was; the run's own log is only 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import shlex
@@ -253,11 +254,12 @@ def told(settings: Settings, library: Frozen, other: Frozen | None) -> dict[str,
     }
     about |= {"digest": library.identity.get("suite_digest"), "prompts": library.identity.get("prompts")}
     about |= {role: run["roles"][role] for role in ("router", "solver")}
-    return {"lift": {**about, WITH: _texts(library), OTHER: _texts(other) if other else None}, "tasks": library.identity["tasks"]}
+    return {"lift": {**about, WITH: _digest(library), OTHER: _digest(other) if other else None}, "tasks": library.identity["tasks"]}
 
 
-def _texts(library: Frozen) -> list[dict[str, Any]]:
-    return [asdict(skill) for skill in library.shelf]
+def _digest(library: Frozen) -> str:
+    text = json.dumps([asdict(skill) for skill in library.shelf], sort_keys=True)
+    return f"{len(library.shelf)} skills, digest {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 # ---------------------------------------------------------------- attempts
@@ -303,7 +305,10 @@ async def played(
     needed = ("solver",) if top or not any(arms.values()) else ("router", "solver")
     note: Callable[[str], None] = bar.note
     async with clients(settings, budget, note, only=needed) as models:
-        with closing(Log(path, this)) as log:
+        sources = {
+            arm: {"log": str(of.path), "skills": [asdict(s) for s in of.shelf]} for arm, of in ((WITH, library), (OTHER, other)) if of
+        }
+        with closing(Log(path, this, sources)) as log:
             budget.keep(log)
             calls = PairedCalls(log, models, budget, settings.seed, settings.run, False)
             router: Router = TopHit() if top else PromptedRouter(calls, settings.roles.router)

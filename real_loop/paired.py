@@ -10,6 +10,7 @@ import numpy as np
 
 EXACT: Final = 200  # differences up to which the null distribution of the rank sum is worked out
 RESAMPLES: Final = 10_000
+BLOCK: Final = 500  # resamples in memory at once
 CONFIDENCE: Final = 0.95
 SEED: Final = 20_260_701
 TINY: Final = 1e-9  # means of repeats that differ by less are equal: what is left of them is rounding
@@ -94,7 +95,7 @@ def interval(d: np.ndarray) -> tuple[float, float] | tuple[None, None]:
     if len(d) < 2:
         return None, None
     rng = np.random.default_rng(SEED)
-    means = np.array([d[rng.integers(0, len(d), len(d))].mean() for _ in range(RESAMPLES)])
+    means = np.concatenate([d[rng.integers(0, len(d), (min(BLOCK, RESAMPLES - i), len(d)))].mean(1) for i in range(0, RESAMPLES, BLOCK)])
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import os
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import binom, wilcoxon
 
 from real_loop import lift, lift_report, paired
 from real_loop.lift_report import Outcome
+from real_loop.models import Budget, Reply, Request
+from real_loop.sandbox import Sandbox
 from real_loop.suites import Grade, Suite, Task, code_of
-from sim.errors import InputError
 from tests.clever import Clever
 from tests.conftest import Answer, Command
 from tests.misbehaving import Service, serving
@@ -159,41 +164,67 @@ class Simple(Clever):
         return super().solver(user, draw)
 
 
+class Direct:
+    """A client that asks it without HTTP in between, which has tests of its own."""
+
+    name, slots = "fake", 4
+
+    def __init__(self, model: Simple, budget: Budget) -> None:
+        self.model, self.budget = model, budget
+
+    async def generate(self, request: Request) -> Reply:
+        with self.budget.call():
+            await asyncio.sleep(0)
+            text = self.model({"messages": [{"content": request.user}], "seed": request.seed})
+            reply = Reply(text, "stop", 10, 5, 0.001, 0.25, "fake-1")
+        self.budget.add(reply)
+        return reply
+
+    def about(self) -> dict[str, Any]:
+        return {"model": "fake-1"}
+
+    async def close(self) -> None: ...
+
+
 @pytest.fixture(scope="module")
 def simple() -> Iterator[Simple]:
-    pytest.importorskip("inspect_ai", reason="needs inspect_ai: pip install 'halfblind[real]'")
-    pytest.importorskip("openai", reason="needs openai: pip install 'halfblind[real]'")
+    model = Simple()
 
     def graded(suite: Suite, task: Task, answer: str) -> Grade:
         passed = code_of(answer, task.entry_point).strip() == task.canonical.strip()
         return Grade(passed, "", 0.0, "passed" if passed else "wrong" if "return None" in answer else "no_code")
 
+    async def opened(spec: str, *, budget: Budget, **_: Any) -> Direct:
+        return Direct(model, budget)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inspect_ai.model._model.format_traceback", lambda *_: ("", ""), raising=False)
         patch.setattr(Suite, "grade", graded)  # the sandbox has tests of its own, and takes its time
-        patch.setenv("SMALL_API_KEY", "sk-a-key-for-tests")
-        yield Simple()
+        patch.setattr("real_loop.run.open_client", opened)
+        yield model
 
 
 @pytest.fixture(scope="module")
-def service(simple: Simple) -> Iterator[Service]:
-    with serving() as found:
-        found.reply = simple
-        yield found
-
-
-@pytest.fixture(scope="module")
-def run(simple: Simple, service: Service, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(simple: Simple, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run."""
-    path = tmp_path_factory.mktemp("run") / "log.sqlite"
-    play(service, path, "subset.n_train=10", "subset.n_eval=12", "policy.n_min=50", "policy.rounds=2")
+    return made(tmp_path_factory.mktemp("run"))
+
+
+def made(folder: Path, *args: str) -> Path:
+    """Play a short run into a new folder; return its log."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "log.sqlite"
+    given = {"subset.n_train": "10", "subset.n_eval": "12", "policy.n_min": "50", "policy.rounds": "2", **dict(a.split("=") for a in args)}
+    play(Service(), path, *(f"{key}={value}" for key, value in given.items()))
     return path
 
 
 @pytest.fixture
-def ask(answers: Callable[..., Command], service: Service, simple: Simple) -> Iterator[Command]:
+def ask(answers: Callable[..., Command], simple: Simple) -> Iterator[Command]:
     command = answers(lift.main)
-    yield lambda *args: command(*args, f"base_url={service.url}", "sandbox=limits", "patience=3")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("real_loop.sandbox.find", lambda _: Sandbox("limits", "", ()))  # of which there is nothing to say
+        patch.setattr(lift_report, "draw", lambda report: Figure())
+        yield lambda *args: command(*args, "sandbox=limits")
     simple.helps = True
 
 
@@ -229,7 +260,6 @@ def test_a_library_that_helps_is_seen(ask: Command, run: Path, simple: Simple, t
     passes = dict(rows(there, "SELECT phase, avg(passed) FROM capsules GROUP BY phase"))
     assert one["mean"] == pytest.approx(passes["library"] - passes["withheld"])
     assert json.loads((tmp_path / "there" / "report.json").read_text()) == report
-    assert not is_blank(tmp_path / "there" / "lift.png")
     simple.helps = False
     worse = found(ask(str(run), "repeats=8", "out=worse", "--json"))["pass"]
     assert worse["high"] < -0.05
@@ -247,49 +277,50 @@ def test_arms_differ_where_a_skill_was_routed_and_nowhere_else(ask: Command, run
     assert all(pair[4] == 0 for pair in pairs if pair[0] is not None)
 
 
-def test_an_empty_library_is_exactly_zero(ask: Command, run: Path, service: Service, tmp_path: Path, simple: Simple) -> None:
-    """Also where the service gives the same request another answer each time: it is asked once."""
-    play(service, tmp_path / "empty" / "log.sqlite", "subset.n_train=4", "subset.n_eval=12", "writing.per_round=0", "policy.rounds=1")
-    asked = len(service.seen)
+def test_an_empty_library_is_exactly_zero(ask: Command, tmp_path: Path, simple: Simple) -> None:
+    """It would be also where a service gives the same request another answer each time: it is asked once."""
+    made(tmp_path / "empty", "writing.per_round=0", "policy.rounds=1")
+    asked = len(simple.asked)
     report = found(ask(str(tmp_path / "empty"), "--json"))
-    assert len(service.seen) - asked == 36  # the solver, once per task and repeat, and no router
+    assert len(simple.asked) - asked == 36  # the solver, once per task and repeat, and no router
     assert report["skills"] == [0, 0]
     assert report["routed"] == {"library": 0.0}
     assert (report["pass"]["mean"], report["pass"]["low"], report["pass"]["high"], report["pass"]["p"]) == (0, 0, 0, 1)
     assert (tmp_path / "empty" / "lift" / "lift.sqlite").is_file()
 
 
-def test_it_goes_on_where_it_stopped(ask: Command, run: Path, service: Service, tmp_path: Path) -> None:
+def test_it_goes_on_where_it_stopped(ask: Command, run: Path, simple: Simple, tmp_path: Path) -> None:
     whole = found(ask(str(run), "out=whole", "--json"))
     stopped = ask(str(run), "out=parts", "budget.calls=15")
     assert stopped.code == 1
     assert "budget.calls" in stopped.err
     assert rows(tmp_path / "parts" / "lift.sqlite", "SELECT count(*) FROM calls")[0][0] >= 15
     assert found(ask(str(run), "out=parts", "--json")) == whole
-    asked = len(service.seen)
+    asked = len(simple.asked)
     assert found(ask(str(run), "out=parts", "--json")) == whole
-    assert len(service.seen) == asked
+    assert len(simple.asked) == asked
     more = found(ask(str(run), "out=parts", "repeats=4", "tasks=all", "--json"))  # adds to what is there
     assert (more["n"], more["repeats"]) == (22, 4)
     assert rows(tmp_path / "parts" / "lift.sqlite", "SELECT count(*) FROM capsules")[0][0] == 2 * 22 * 4
     assert found(ask(str(run), "out=parts", "--json")) == whole
 
 
-def test_two_libraries(ask: Command, run: Path, service: Service, tmp_path: Path) -> None:
+def test_two_libraries(ask: Command, run: Path, tmp_path: Path) -> None:
     """A library against itself is the same prompt everywhere; against another one it is not; other tasks are refused."""
     itself = found(ask(str(run), f"against={run}", "out=itself", "--json"))
     assert itself["arms"] == ["library", "against"]
     assert (itself["pass"]["mean"], itself["pass"]["p"]) == (0, 1)
-    play(service, tmp_path / "two" / "log.sqlite", "subset.n_train=10", "subset.n_eval=12", "policy.n_min=50", "policy.rounds=2", "seed=3")
+    made(tmp_path / "two", "seed=3")
     other = found(ask(str(run), f"against={tmp_path / 'two'}", "out=other", "--json"))
     assert set(other["routed"]) == {"library", "against"}
     assert other["pass"]["better"] + other["pass"]["worse"] > 0
-    assert "as the log began with" in ask(str(run), f"against={run}", "out=other").error
-    play(service, tmp_path / "three" / "log.sqlite", "subset.n_eval=5", "policy.rounds=1")
+    assert "lift.against: got" in (line := ask(str(run), f"against={run}", "out=other").error)
+    assert "as the log began with" in line
+    made(tmp_path / "three", "subset.n_eval=5", "policy.rounds=1")
     assert "a run with other tasks" in ask(str(run), f"against={tmp_path / 'three'}").error
 
 
-def test_a_run_that_is_not_over(ask: Command, run: Path, service: Service, tmp_path: Path) -> None:
+def test_a_run_that_is_not_over(ask: Command, run: Path, tmp_path: Path) -> None:
     """The shelf is the one after the last whole round, not what the next one had come to."""
     path = tmp_path / "cut" / "log.sqlite"
     path.parent.mkdir()
@@ -350,6 +381,36 @@ def test_kept_violations_are_read_back() -> None:
     assert lift_report.outcome({**row, "trace": "f(1) gave 2"}).violations is None
 
 
-def test_interrupted_by_input_errors_only() -> None:
-    with pytest.raises(InputError, match="LOG"):
-        lift._asked([])
+@pytest.mark.slow
+def test_a_model_behind_http(answers: Callable[..., Command], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real client, the real grader."""
+    pytest.importorskip("inspect_ai", reason="needs inspect_ai: pip install 'halfblind[real]'")
+    pytest.importorskip("openai", reason="needs openai: pip install 'halfblind[real]'")
+    monkeypatch.setattr("inspect_ai.model._model.format_traceback", lambda *_: ("", ""), raising=False)
+    monkeypatch.setenv("SMALL_API_KEY", "sk-a-key-for-tests")
+    with serving() as service:
+        service.reply = Simple()
+        play(service, tmp_path / "log.sqlite", "policy.rounds=1")
+        asked = len(service.seen)
+        report = found(answers(lift.main)(str(tmp_path), f"base_url={service.url}", "sandbox=limits", "repeats=1", "--json"))
+        assert (report["n"], report["void"]) == (4, 0)
+        assert len(service.seen) - asked <= 4 * 3
+
+
+def test_ctrl_c_keeps_what_was_attempted(run: Path, simple: Simple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = len(simple.asked)
+
+    def spoken(model: Simple, body: dict[str, Any]) -> str:
+        if len(simple.asked) == asked + 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        return Clever.__call__(model, body)
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(Simple, "__call__", spoken)
+        assert lift.main([str(run), "out=there", "sandbox=limits"]) == 130
+    for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+        signal.signal(number, handler)
+    assert 20 <= rows(tmp_path / "there" / "lift.sqlite", "SELECT count(*) FROM calls")[0][0] < 60
+    assert lift.main([str(run), "out=there", "sandbox=limits"]) == 0
