@@ -176,9 +176,9 @@ def _unit(name: str) -> str:
 
 
 def _row(name: str, one: Mapping[str, Any]) -> list[str]:
-    ends = "-" if one["low"] is None else f"[{one['low']:+.3f}, {one['high']:+.3f}]"
+    ends = "-" if one["low"] is None else f"[{one['low']:+z.3f}, {one['high']:+z.3f}]"
     same = one["n"] - one["better"] - one["worse"]
-    numbers = [f"{one['first']:.3f}", f"{one['second']:.3f}", f"{one['mean']:+.3f}", ends]
+    numbers = [f"{one['first']:.3f}", f"{one['second']:.3f}", f"{one['mean']:+z.3f}", ends]
     return [name, *numbers, *(str(n) for n in (one["better"], same, one["worse"])), f"{one['p']:.3g}"]
 
 
@@ -200,13 +200,18 @@ def draw(found: Mapping[str, Any]) -> Figure:
     counted = found["violations"] is not None
     main = found["violations" if counted else "pass"]
     unit = _unit("violations" if counted else "pass")
+    gained = f"fewer {unit}" if counted else f"in {unit}"
     height = float(np.clip(0.6 + 0.17 * found["n"], 3.2, 9.0))
-    ends = "" if main["low"] is None else f" [{main['low']:+.3f}, {main['high']:+.3f}]"
+    ends = "" if main["low"] is None else f" [{main['low']:+z.3f}, {main['high']:+z.3f}]"
     colours = {first: style.COLOURS[0], second: style.COLOURS[1]}
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=colours[arm], marker="o", linestyle="", label=NAMES[arm]) for arm in (second, first)]
-    title = f"paired lift: {main['mean']:+.3f}{ends} {unit}, p = {main['p']:.2g}"
+    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 1.2, "markersize": 6.5}
+    handles = [
+        Line2D([], [], color=colours[arm], marker="o", linestyle="", label=NAMES[arm], **look)
+        for arm, look in ((second, ring), (first, dict[str, Any]()))
+    ]
+    title = f"paired lift: {main['mean']:+z.3f}{ends} {gained}, p = {main['p']:.2g}"
     caption = "Left: means over repeats of each task, ring over dot where equal; those that get better on top. "
     caption += "Brackets: 95 % bootstrap over tasks. "
     caption += f"Difference positive where {NAMES[first]} it is better. p: Wilcoxon's signed ranks, {_how(found)}. "
@@ -242,7 +247,9 @@ def _pairs(ax: Axes, found: Mapping[str, Any], colours: Mapping[str, str], less:
     else:
         ax.set_yticks([])
         ax.set_ylabel("tasks")
-    if not less:
+    if less:
+        ax.set_xlim(left=0)
+    else:
         ax.set_xlim(-0.02, 1.02)
     ax.grid(True, axis="x")
     ax.set_title("task by task", loc="left", color=style.INK)
@@ -260,7 +267,7 @@ def _classes(ax: Axes, found: Mapping[str, Any], colours: Mapping[str, str]) -> 
     far = max(max(row["first"], row["second"]) for row in rows) or 1.0
     for y, row in enumerate(rows):
         weight = "bold" if row["p_holm"] < LEVEL else "normal"
-        words = f"{row['mean']:+.3f}, p {row['p_holm']:.2g}"
+        words = f"{row['mean']:+z.3f}, p {row['p_holm']:.2g}"
         ax.text(max(row["first"], row["second"]) + 0.02 * far, y, words, va="center", fontsize=7.5, fontweight=weight)
     ax.set_xlim(0, 1.5 * far)
     ax.set_yticks(range(len(rows)), [_plain(row["class"]) for row in rows], fontsize=8)

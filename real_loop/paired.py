@@ -62,7 +62,8 @@ def lift(first: Sequence[float], second: Sequence[float], less_is_better: bool =
     p, exact = signed_rank(d)
     low, high = interval(d)
     better, worse = int((d > 0).sum()), int((d < 0).sum())
-    return Lift(float(a.mean()), float(b.mean()), float(d.mean()) + 0.0, low, high, len(d), better, worse, p, exact)
+    mean = float(d.mean()) if abs(d.mean()) > TINY else 0.0
+    return Lift(float(a.mean()), float(b.mean()), mean, low, high, len(d), better, worse, p, exact)
 
 
 def signed_rank(d: np.ndarray) -> tuple[float, bool]:
