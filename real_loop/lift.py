@@ -44,7 +44,7 @@ usage: python -m real_loop.lift LOG [repeats=3] [against=LOG2] [tasks=eval | all
   python -m real_loop.lift CLEAN against=BIASED            two libraries: does the biased judge's one harm?
   python -m real_loop.lift RUN unfinished=yes              of a run that is not over: the shelf after its last whole round
 
-Models, prompts and temperatures are those of the run. Keys: budget.*, base_url, roles.ROLE.base_url, servers, concurrency, patience and
+Models, prompts and temperatures are those of the run; a routed skill is always injected, also of a run that withheld it. Keys: budget.*, base_url, roles.ROLE.base_url, servers, concurrency, patience and
 sandbox, as of python -m real_loop. tasks=all adds the train tasks, from whose failures the skills were written.
 
 Results go to LOG's folder/lift, or to out=FOLDER: lift.sqlite, report.json, lift.png. The same command again goes on where it stopped, and
@@ -312,7 +312,7 @@ async def played(
             budget.keep(log)
             calls = PairedCalls(log, models, budget, settings.seed, settings.run, False)
             router: Router = TopHit() if top else PromptedRouter(calls, settings.roles.router)
-            attempt = Attempt(log, calls, router, PromptedSolver(calls, settings.roles.solver), Graded(suite))
+            attempt = Attempting(log, calls, router, PromptedSolver(calls, settings.roles.solver), Graded(suite))
 
             async def pair(repeat: int, i: int, task: Task) -> None:
                 for arm, shelf in arms.items():  # one after the other: what both ask is asked once
@@ -328,7 +328,7 @@ async def played(
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempting:
     """How a task is attempted once in an arm: routed, solved, graded and logged."""
 
     log: Log
