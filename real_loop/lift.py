@@ -44,8 +44,9 @@ usage: python -m real_loop.lift LOG [repeats=3] [against=LOG2] [tasks=eval | all
   python -m real_loop.lift CLEAN against=BIASED            two libraries: does the biased judge's one harm?
   python -m real_loop.lift RUN unfinished=yes              of a run that is not over: the shelf after its last whole round
 
-Models, prompts and temperatures are those of the run; a routed skill is always injected, also of a run that withheld it. Keys: budget.*, base_url, roles.ROLE.base_url, servers, concurrency, patience and
-sandbox, as of python -m real_loop. tasks=all adds the train tasks, from whose failures the skills were written.
+Models, prompts and temperatures are those of the run; a routed skill is always injected, also of a run that withheld it. tasks=all adds
+the train tasks, from whose failures the skills were written. Keys: budget.*, base_url, roles.ROLE.base_url, servers, concurrency,
+patience and sandbox, as of python -m real_loop.
 
 Results go to LOG's folder/lift, or to out=FOLDER: lift.sqlite, report.json, lift.png. The same command again goes on where it stopped, and
 with larger repeats= adds to what is there. --json prints report.json and nothing else.
