@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import os
-import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -320,25 +319,27 @@ def test_two_libraries(ask: Command, run: Path, tmp_path: Path) -> None:
     assert "a run with other tasks" in ask(str(run), f"against={tmp_path / 'three'}").error
 
 
-def test_a_run_that_is_not_over(ask: Command, run: Path, tmp_path: Path) -> None:
-    """The shelf is the one after the last whole round, not what the next one had come to."""
-    path = tmp_path / "cut" / "log.sqlite"
-    path.parent.mkdir()
-    shutil.copy(run, path)
+def test_a_run_that_is_not_over(ask: Command, tmp_path: Path) -> None:
+    """The shelf is the one after the last whole round, not what the next one had come to: that had written skills already."""
+    path = made(tmp_path / "cut", "policy.rounds=3")
+    active = rows(path, "SELECT active FROM rounds WHERE round = 0")[0][0]
+    assert rows(path, "SELECT count(*) FROM skills WHERE round = 1")[0][0]
     db = sqlite3.connect(path)
     for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         db.execute(f"DROP TRIGGER {name}")
+    for table in ("verdicts", "capsules", "changes", "skills", "rounds"):
+        db.execute(f"DELETE FROM {table} WHERE round = 2")
     db.execute("DELETE FROM rounds WHERE round = 1")
+    db.execute("DELETE FROM changes WHERE round = 1 AND kind IN ('flagged', 'dropped', 'restored')")
     db.execute("DELETE FROM capsules WHERE round = 1 AND phase = 'eval' AND position > 3")
     db.commit()
     db.close()
-    assert "a run that is not over (1 of 2 rounds)" in ask(str(path)).error
+    assert "a run that is not over (1 of 3 rounds)" in ask(str(path)).error
     library = lift.frozen(str(path), True)
-    active = rows(run, "SELECT active FROM rounds WHERE round = 0")[0][0]
     assert library.ended == 1
     assert {skill.born for skill in library.shelf} == {0}
     assert len(library.shelf) == active
-    assert found(ask(str(path), "unfinished=yes", "repeats=1", "--json"))["rounds"] == [1, 2]
+    assert found(ask(str(path), "unfinished=yes", "repeats=1", "--json"))["rounds"] == [1, 3]
 
 
 @pytest.mark.parametrize(
