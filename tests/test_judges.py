@@ -212,6 +212,7 @@ def test_all_of_them_are_drawn(data: xarray.Dataset, tmp_path: Path) -> None:
     assert "judges" not in figures.possible(data.isel(judge=0, drop=True))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_judges_of_ones_own_are_drawn(tmp_path: Path) -> None:
     """In one world, of unknown counts, one of them with the name of a known judge and other rates; and without a common tau."""

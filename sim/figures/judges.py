@@ -268,18 +268,14 @@ def _along(ax: Axes, part: xarray.Dataset, variable: str, judges: dict[str, Judg
         ax.axhline(float(part[variable].sel({AXIS: name})), color=style.INK, linewidth=0.8, zorder=1)
     if pi is not None:
         ax.axvline(pi, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-    for name, judge in judges.items():
-        y, se = (float(part[v].sel({AXIS: name})) for v in (variable, f"{variable}_se"))
-        if np.isfinite(se):
-            ax.plot(
-                (judge.rho_fp,) * 2,
-                (y - style.Z95 * se, y + style.Z95 * se),
-                color=COLOURS[judge.family],
-                linewidth=0.8,
-                alpha=0.5,
-                zorder=2,
-            )
-        ax.plot(judge.rho_fp, y, zorder=3, clip_on=False, **{**_mark(judge, pi), "markersize": 0.75 * SIZE[judge.family]})
+    alike: dict[str, list[Judge]] = {}
+    for judge in judges.values():
+        alike.setdefault(repr(_mark(judge, pi)), []).append(judge)
+    for some in alike.values():  # one call for all points of one look: there are many
+        now = part.sel({AXIS: [judge.name for judge in some]})
+        x, y, se = [judge.rho_fp for judge in some], now[variable].values, np.nan_to_num(now[f"{variable}_se"].values)
+        ax.vlines(x, y - style.Z95 * se, y + style.Z95 * se, color=COLOURS[some[0].family], linewidth=0.8, alpha=0.5, zorder=2)
+        ax.plot(x, y, zorder=3, clip_on=False, **{**_mark(some[0], pi), "markersize": 0.75 * SIZE[some[0].family]})
     ax.set_xlim(0, 1)
     ax.margins(y=0.06)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
