@@ -223,16 +223,14 @@ def tasks_of(library: Frozen, settings: Settings, which: str) -> tuple[Suite, tu
     InputError
         The suite or the prompts are other ones now.
     """
-    from real_loop import sandbox, suites
-    from real_loop.roles.prompted import digest
+    from real_loop.roles.trade import trade_of
+    from real_loop.tasks import opened
 
-    if library.identity.get("prompts") != digest():
+    digest = trade_of(settings.subset.suite).digest()
+    if library.identity.get("prompts") != digest:
         got = f"a run with other prompts (digest {library.identity.get('prompts')})"
-        raise InputError(str(library.path), got, f"those of this version ({digest()})", "use the version that wrote the log")
-    box = sandbox.find(settings.sandbox)
-    if box.unprotected:
-        print(f"sandbox={settings.sandbox}: {box.unprotected}", file=sys.stderr)
-    suite = suites.load(settings.subset.suite, box)
+        raise InputError(str(library.path), got, f"those of this version ({digest})", "use the version that wrote the log")
+    suite = opened(settings, warn=True)
     if library.identity.get("suite_digest") != suite.digest:
         got = f"a run on other tasks of {suite.name} (digest {str(library.identity.get('suite_digest'))[:12]})"
         raise InputError(str(library.path), got, f"those there are now ({suite.digest[:12]})", "use the data that the run had")
@@ -296,7 +294,9 @@ async def played(
     """
     from real_loop.lift_report import outcome
     from real_loop.roles.prompted import PromptedRouter, PromptedSolver, TopHit
+    from real_loop.roles.trade import trade_of
     from real_loop.run import Graded, LoggedBudget, clients, until_stopped
+    from real_loop.suites import REPORTS
 
     arms = {WITH: library.shelf, OTHER if other else WITHOUT: other.shelf if other else ()}
     this = told(settings, library, other)
@@ -312,8 +312,9 @@ async def played(
         with closing(Log(path, this, sources)) as log:
             budget.keep(log)
             calls = PairedCalls(log, models, budget, settings.seed, settings.run, False)
-            router: Router = TopHit() if top else PromptedRouter(calls, settings.roles.router)
-            attempt = Attempting(log, calls, router, PromptedSolver(calls, settings.roles.solver), Graded(suite))
+            trade = trade_of(suite.name)
+            router: Router = TopHit() if top else PromptedRouter(calls, settings.roles.router, trade)
+            attempt = Attempting(log, calls, router, PromptedSolver(calls, settings.roles.solver, trade), Graded(suite))
 
             async def pair(repeat: int, i: int, task: Task) -> None:
                 for arm, shelf in arms.items():  # one after the other: what both ask is asked once
@@ -324,8 +325,9 @@ async def played(
             work = [pair(repeat, i, task) for repeat in range(repeats) for i, task in enumerate(tasks)]
             local = all(client.name.startswith("local/") for client in models.values())
             await until_stopped(together(calls, work), calls, note, local)
+            counts = suite.name in REPORTS
             rows = {arm: {task.id: [log.capsule(r, arm, task.id) for r in range(repeats)] for task in tasks} for arm in arms}
-            return {arm: {task: [outcome(row) for row in found] for task, found in of.items()} for arm, of in rows.items()}
+            return {arm: {task: [outcome(row, counts) for row in found] for task, found in of.items()} for arm, of in rows.items()}
 
 
 @dataclass(frozen=True)
@@ -357,9 +359,7 @@ class Attempting:
             row |= {name: twin[name] for name in ("passed", "reason", "trace")}
         elif not answer.void:
             grade = await self.grader.grade(at, task, answer.answer)
-            classes = getattr(grade, "violations", None)
-            trace = plain(grade.trace) if classes is None else json.dumps({"violations": list(classes)})
-            row |= {"passed": int(grade.passed), "reason": grade.reason, "trace": trace, "seconds": grade.seconds}
+            row |= {"passed": int(grade.passed), "reason": grade.logged, "trace": plain(grade.trace), "seconds": grade.seconds}
         self.log.add("capsules", row)
         return True
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from real_loop.paired import EXACT, holm, lift
+from real_loop.suites import violations_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +36,9 @@ class Outcome:
 Attempts: TypeAlias = Mapping[str, Mapping[str, Sequence[Outcome]]]  # by arm, the library's first: by task, the repeats
 
 
-def outcome(row: Any) -> Outcome:
-    """Return what a capsule of ``lift.sqlite`` says."""
-    violations = None
-    if row["trace"].startswith('{"violations": '):
-        violations = tuple(json.loads(row["trace"])["violations"])
+def outcome(row: Any, counts: bool) -> Outcome:
+    """Return what a capsule of ``lift.sqlite`` says; ``counts``: whether its suite counts violations."""
+    violations = tuple(violations_of(row["reason"]).elements()) if counts and row["passed"] is not None else None
     return Outcome(None if row["passed"] is None else bool(row["passed"]), row["skill"], row["reason"], violations)
 
 

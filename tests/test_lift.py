@@ -372,14 +372,15 @@ def test_logs_that_are_refused(ask: Command, run: Path, tmp_path: Path, monkeypa
     assert "a run of scripted roles" in ask("scripted").error
     found(ask(str(run), "out=there", "repeats=1", "--json"))
     assert "a log of no run" in ask(str(tmp_path / "there" / "lift.sqlite")).error
-    monkeypatch.setattr("real_loop.roles.prompted.digest", lambda: "other")
+    monkeypatch.setattr("real_loop.roles.trade.Trade.digest", lambda self: "other")
     assert "a run with other prompts" in ask(str(run)).error
 
 
 def test_kept_violations_are_read_back() -> None:
-    row = {"passed": 0, "skill": None, "reason": "x", "trace": json.dumps({"violations": ["bare_number", "bare_number"]})}
-    assert lift_report.outcome(row) == Outcome(False, None, "x", ("bare_number", "bare_number"))
-    assert lift_report.outcome({**row, "trace": "f(1) gave 2"}).violations is None
+    row = {"passed": 0, "skill": None, "reason": "bare_number:2", "trace": ""}
+    assert lift_report.outcome(row, True) == Outcome(False, None, "bare_number:2", ("bare_number", "bare_number"))
+    assert lift_report.outcome({**row, "reason": "passed", "passed": 1}, True).violations == ()
+    assert lift_report.outcome({**row, "reason": "wrong"}, False).violations is None
 
 
 @pytest.mark.slow
