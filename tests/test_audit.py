@@ -478,15 +478,6 @@ def test_few_rows(audit: Command, tmp_path: Path, text: str) -> None:
     assert "UNDETERMINED" in words.report(found)
 
 
-def test_scores_alone_are_no_verdict(audit: Command, tmp_path: Path) -> None:
-    (tmp_path / "v.csv").write_text("truth,score\n" + "1,3.5\n0,-2\n" * 50)
-    said = audit("from=v.csv", "--json")
-    judge = strict(said.out)["judges"][0]
-    assert judge["rho_fp"] is None
-    assert said.code == 4
-    assert "scores alone" in words.page(judge)
-
-
 def test_invalid_verdicts(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("truth,verdict\n" + "1,invalid\n" * 10 + "1,1\n" * 30 + "0,0\n" * 20)
     judge = found_of(read(tmp_path / "v.csv"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ class Cases:
     verdict
         Whether the judge passes it, bool, shape (n,); None where there are scores alone.
     score
-        Larger means more likely a pass, shape (n,); None where there are verdicts alone.
+        Larger means more likely a pass, shape (n,); nan in the rows of a judge that gives none; None where there are verdicts alone.
     cls
         Class of the defect, or of the case; "" where there is none. Shape (n,).
     task
@@ -76,12 +76,13 @@ class Cases:
         return list(dict.fromkeys(self.judge.tolist()))
 
     def of(self, rows: np.ndarray) -> Cases:
-        """Return some of the rows: a mask or indices, shape (n,) or (rows,)."""
+        """Return some of the rows: a mask or indices, shape (n,) or (rows,). Rows that have no score among them have None."""
+        score = None if self.score is None else self.score[rows]
         return replace(
             self,
             truth=self.truth[rows],
             verdict=None if self.verdict is None else self.verdict[rows],
-            score=None if self.score is None else self.score[rows],
+            score=None if score is None or np.isnan(score).all() else score,
             cls=self.cls[rows],
             task=self.task[rows],
             case=self.case[rows],
@@ -97,8 +98,9 @@ class Cases:
 def read(path: Path) -> Cases:
     """Read verdicts from a CSV file: UTF-8, separated by commas, the first line names the columns (COLUMNS), in any order.
 
-    ``truth`` and a ``verdict`` or a ``score`` must be there. Truth and verdicts are 0 and 1, pass and fail, or true and false, one way in
-    all of a column. Where a judge gave no verdict it is ``invalid``, which counts as fail. Lines without anything are skipped.
+    ``truth`` and a ``verdict`` or a ``score`` must be there; beside verdicts a judge may have no scores, in any of its rows. Truth and
+    verdicts are 0 and 1, pass and fail, or true and false, one way in all of a column. Where a judge gave no verdict it is ``invalid``,
+    which counts as fail. Lines without anything are skipped.
 
     Raises
     ------
@@ -114,14 +116,17 @@ def read(path: Path) -> Cases:
 
     truth, _ = _passes(path, lines, "truth", text["truth"])
     verdict, invalid = _passes(path, lines, "verdict", text["verdict"]) if "verdict" in text else (None, None)
-    score = _numbers(path, lines, "score", text["score"], "a finite number", math.isfinite) if "score" in text else None
+    judge, score = names("judge"), None
+    if "score" in text:
+        without = _without(text["score"], judge) if verdict is not None else set[int]()
+        score = _numbers(path, lines, "score", text["score"], "a finite number", math.isfinite, without)
     weight = np.ones(n)
     if "weight" in text:
         weight = _numbers(path, lines, "weight", text["weight"], "a number from 0 to 1e9", lambda w: 0.0 <= w <= 1e9)
         if not weight.any():
             raise InputError(f"{path}, weight", "0 in every row", "some weight above 0")
     each = np.array([f"line {line}" for line in lines])
-    case, task, judge = names("case"), names("task"), names("judge")
+    case, task = names("case"), names("task")
     if case is not None:
         _agree(path, lines, case, truth, "truth", lambda value: "a true pass" if value else "a true fail")
         if task is not None:
@@ -231,17 +236,35 @@ def _passes(path: Path, lines: Sequence[int], column: str, values: Sequence[str]
     return passes, invalid if invalid.any() else None
 
 
+def _without(scores: Sequence[str], judge: np.ndarray | None) -> set[int]:
+    """Return the rows of judges that have no score in any row, where others have."""
+    if judge is None:
+        return set()
+    scored = {str(judge[i]) for i, text in enumerate(scores) if text.strip()}
+    return {i for i in range(len(scores)) if str(judge[i]) not in scored} if scored else set()
+
+
 def _numbers(
-    path: Path, lines: Sequence[int], column: str, values: Sequence[str], expected: str, fits: Callable[[float], bool]
+    path: Path,
+    lines: Sequence[int],
+    column: str,
+    values: Sequence[str],
+    expected: str,
+    fits: Callable[[float], bool],
+    without: Collection[int] = (),
 ) -> np.ndarray:
-    out = np.empty(len(values))
+    """Return a column as numbers; nan in the rows ``without`` one."""
+    out = np.full(len(values), math.nan)
     for i, value in enumerate(values):
+        if i in without:
+            continue
         try:
             out[i] = float(value)
         except ValueError:
             out[i] = math.nan
         if not fits(out[i]):
-            todo = "a row without a score can only be left out" if column == "score" and not value.strip() else ""
+            none = "a row without a score can only be left out, or all scores of its judge"
+            todo = none if column == "score" and not value.strip() else ""
             raise InputError(f"{path}, line {lines[i]}, {column}", repr(value[:60]) if value.strip() else "an empty cell", expected, todo)
     return out
 
@@ -291,7 +314,7 @@ def write(path: Path, cases: Cases) -> None:
             said if cases.invalid is None else [INVALID if no else word for no, word in zip(cases.invalid, said, strict=True)]
         )
     if cases.score is not None:
-        columns["score"] = [repr(float(x)) for x in cases.score]
+        columns["score"] = ["" if math.isnan(x) else repr(float(x)) for x in cases.score]
     for name, values in (("class", cases.cls), ("judge", cases.judge)):
         if (values != "").any():
             columns[name] = values.tolist()
