@@ -338,7 +338,8 @@ def test_repeated_calls_cluster_by_case(tmp_path: Path) -> None:
 # What is in the file, then what the line must say.
 BAD = {
     "unknown column": ("truth,verdct\n1,1\n", "did you mean verdict?"),
-    "semicolons": ("truth;verdict\n1;1\n", "use commas"),
+    "a comma too many": ("truth,verdict,\n1,1,\n", "take out the comma"),
+    "yes and no": ("truth,verdict\n1,yes\n", "write pass"),
     "twice a column": ("truth,verdict,truth\n1,1,1\n", "two columns truth"),
     "no truth": ("verdict\n1\n", "no column truth"),
     "no verdict": ("truth,class\n1,a\n", "no column verdict or score"),

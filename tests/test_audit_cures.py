@@ -233,7 +233,8 @@ def test_what_helps_does_what_it_says(rho_fp: float, rho_pf: float, wide: float,
     helps, reasons = listed(found)
     assert len(helps) + len(reasons) == len(found) == 3
     assert all(reasons)
-    assert [c.cost for c in helps] == sorted(c.cost for c in helps if c.cost is not None)
+    prices = [(np.inf if c.n_min_sure is None else c.n_min_sure * c.calls, c.cost) for c in helps]
+    assert prices == sorted(prices)
     for c in helps:
         good, bad = theory.observed_rate([POINT.good, POINT.bad], rho_fp, rho_pf)
         assert c.n_min is not None

@@ -23,7 +23,9 @@ ENCODINGS: Final[Mapping[str, Mapping[str, bool]]] = {
     "true/false": {"false": False, "true": True},
 }
 INVALID: Final = "invalid"  # what a verdict is where the judge gave none
+LIKE: Final = {"yes": "pass", "no": "fail", "y": "pass", "n": "fail", "1.0": "1", "0.0": "0", "passed": "pass", "failed": "fail"}
 MAX_ROWS: Final = 500_000
+MAX_HEADER: Final = 10_000  # letters that are looked at for what separates columns
 LONGEST: Final = 200  # letters of a name
 FORMS: Final = "0 and 1, pass and fail, or true and false"
 
@@ -96,7 +98,7 @@ class Cases:
 
 
 def read(path: Path) -> Cases:
-    """Read verdicts from a CSV file: UTF-8, separated by commas, the first line names the columns (COLUMNS), in any order.
+    """Read verdicts from a CSV file: UTF-8, separated by commas (or semicolons, or tabs), a first line with the columns (COLUMNS).
 
     ``truth`` and a ``verdict`` or a ``score`` must be there; beside verdicts a judge may have no scores, in any of its rows. Truth and
     verdicts are 0 and 1, pass and fail, or true and false, one way in all of a column. Where a judge gave no verdict it is ``invalid``,
@@ -147,12 +149,19 @@ def read(path: Path) -> Cases:
     )
 
 
+def _separator(line: str) -> str:
+    """Return what stands between the columns of a header: a semicolon or a tab where there is no comma, as some spreadsheets write."""
+    return next((sign for sign in (",", ";", "\t") if sign in line), ",")
+
+
 def _table(path: Path) -> tuple[list[int], list[str], list[list[str]]]:
     """Return the numbers of the lines, the names of the columns and the fields, all of the same number."""
     lines, rows, line = list[int](), list[list[str]](), 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
+            sign = _separator(file.readline(MAX_HEADER))
+            file.seek(0)
+            reader = csv.reader(file, strict=True, delimiter=sign)
             for fields in reader:
                 start, line = line, reader.line_num + 1
                 if not any(field.strip() for field in fields):
@@ -193,7 +202,7 @@ def _header(path: Path, fields: Sequence[str]) -> list[str]:
         if name not in COLUMNS:
             near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.5)
             todo = f"did you mean {near[0]}?" if near else "leave other columns out"
-            todo = "use commas between columns" if len(header) == 1 and {";", "\t"} & set(name) else todo
+            todo = "take out the comma at its end" if not name and name is header[-1] else todo
             raise InputError(f"{path}, header", f"an unknown column, {name[:60]!r}", known, todo)
         if header.count(name) > 1:
             raise InputError(f"{path}, header", f"two columns {name}", "each column once")
@@ -222,6 +231,7 @@ def _passes(path: Path, lines: Sequence[int], column: str, values: Sequence[str]
         way = next((name for name, words in ENCODINGS.items() if word in words), None)
         if way is None:
             todo = f"write {INVALID} where the judge gave none" if may_be_invalid else "leave out cases of unknown truth"
+            todo = f"write {LIKE[word]}" if word in LIKE else todo
             raise InputError(at, repr(word[:60]) if word else "an empty cell", FORMS, todo)
         used.setdefault(way, word)
     if len(used) > 1:

@@ -32,6 +32,8 @@ def scored(cases: Cases, point: Point, confidence: float) -> tuple[Scores | None
         return None, ""
     if cases.truth.all() or not cases.truth.any():
         return None, "Scores of one truth alone make no curve: it takes true fails and true passes."
+    if np.ptp(cases.score) == 0:
+        return None, "The score is the same for all cases: it tells nothing apart."
     try:
         return curve.scores(cases, point, confidence=confidence), ""
     except InputError as error:
@@ -56,7 +58,7 @@ def together(cases: Cases, judge: str, confidence: float) -> list[Union]:
     others = sorted(others, key=lambda name: name != CHECKS)[:MOST_OTHERS]
     both = []
     for name in others:
-        cost = (1.0, 0.0 if name == CHECKS else 1.0)
+        cost = (float(judge != CHECKS), float(name != CHECKS))
         both += [ensemble.union(cases, judge, name, both=way, calls=cost, confidence=confidence) for way in (True, False)]
     return both
 
@@ -66,6 +68,8 @@ CHECKS: Final = "checks"  # the judge that asks no model: it costs no call
 
 def changes(cases: Cases, everything: Cases, scores: Scores | None, rates: Rates | None, point: Point, confidence: float) -> dict[str, Any]:
     """Return ``curve``, ``votes``, ``unions`` and ``cures`` of one judge as JSON values, None or empty where there is nothing to say.
+
+    ``as_it_is`` is the judge at the tau of the point, with the n_min that takes.
 
     Parameters
     ----------
@@ -78,7 +82,12 @@ def changes(cases: Cases, everything: Cases, scores: Scores | None, rates: Rates
     """
     from real_loop.audit import cures, curve, ensemble
 
-    found: dict[str, Any] = {"curve": None, "votes": None, "unions": [], "cures": None, "no_cures": []}
+    found: dict[str, Any] = {"curve": None, "votes": None, "unions": [], "as_it_is": None, "cures": None, "no_cures": []}
+
+    def told(cure: cures.Cure) -> Any:
+        values: Any = curve.plain(cure)
+        return {"label": cure.label, **values}
+
     if scores is not None:
         found["curve"] = _thin(curve.plain(scores))
     ensembles: list[Any] = []
@@ -93,8 +102,11 @@ def changes(cases: Cases, everything: Cases, scores: Scores | None, rates: Rates
     if rates is None or rates.rho_fp.value is None or rates.rho_pf.value is None:
         return found
     measured = (rates.rho_fp.value, rates.rho_pf.value)
-    helps, others = cures.listed(cures.cures(measured, (rates.rho_fp.used, rates.rho_pf.used), point, ensembles, scores))
-    return found | {"cures": [curve.plain(cure) for cure in helps], "no_cures": others}
+    tried = cures.cures(measured, (rates.rho_fp.used, rates.rho_pf.used), point, ensembles, scores)
+    helps, others = cures.listed(tried)
+    as_it_is = next(cure for cure in tried if cure.kind == "n_min")
+    found |= {"cures": [told(cure) for cure in helps], "no_cures": others}
+    return found | {"as_it_is": told(as_it_is)}
 
 
 def _thin(plain: Any) -> Any:

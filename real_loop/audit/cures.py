@@ -47,7 +47,7 @@ class Cure:
         "n_min" (this judge at this tau), "tau" (the corrected one), "rectangle" (the nearest tau whose rectangle surely holds the judge),
         "threshold", "vote" or "union".
     helps
-        Whether it does what is asked, and no other cure takes as few trials and as few calls and is as sure.
+        Whether it does what is asked, and no other cure is as good (see :func:`_beaten`).
     sentence
         What to do, or why it does not help.
     rho_fp, rho_pf, intervals
@@ -97,6 +97,11 @@ class Cure:
     n_min_clean: int | None
     tau_low: float | None = None
     tau_high: float | None = None
+
+    @property
+    def label(self) -> str:
+        """What to do, in short."""
+        return self.sentence.split(": rho_fp ")[0].split(" (")[0]
 
 
 class _Judge(NamedTuple):
@@ -214,7 +219,7 @@ def cures(
     ensembles: Sequence[Vote | Union] | None = None,
     curve: Scores | None = None,
 ) -> list[Cure]:
-    """Return what can be changed: first what helps, by trials times calls, then what does not, with the reason in its sentence.
+    """Return what can be changed: first what helps, the surest first, then what does not, with the reason in its sentence.
 
     Parameters
     ----------
@@ -242,29 +247,39 @@ def cures(
         found += [_by_threshold(chosen, point, perfect) for chosen in _different(curve)]
     for item in ensembles or ():
         found += _by_ensemble(item, point, perfect)
-    found = [_at_the_ends(_beaten(cure, found), point) for cure in found]
-    return sorted(found, key=lambda c: (not c.helps, math.inf if c.cost is None else c.cost, c.calls))
+    found = [_at_the_ends(cure, point) for cure in found]
+    found = [_beaten(cure, found) for cure in found]
+    return sorted(found, key=lambda c: (not c.helps, *_prices(c)))
 
 
 def _beaten(cure: Cure, others: Sequence[Cure]) -> Cure:
-    """Return a cure, with the reason if another takes no more trials, calls and luck; of two alike the first stays."""
+    """Return a cure, with the reason if another is as good: no more cost where it is worst, and no more at the rates seen.
+
+    What needs no change but n_min comes before all that is no surer, whatever it costs at the rates seen: a judge that errs more may take
+    fewer trials, and is the worse for it. Of two alike the first stays.
+    """
     if not cure.helps:
         return cure
-    mine, seen = _price_of(cure), False
+    mine, before = _prices(cure), True
     for other in others:
-        seen = seen or other is cure
-        theirs = _price_of(other)
-        if other.helps and other is not cure and all(a <= b for a, b in zip(theirs, mine, strict=True)) and (theirs != mine or not seen):
-            calls = "" if cure.calls == 1 else f" and {cure.cost:g} calls"
-            beats = f"{_NAMES[other.kind]} at tau = {other.tau:g} no more than {other.n_min} and {other.cost:g}"
-            why = f"it takes {cure.n_min} trials{calls}, {beats}"
-            return replace(cure, helps=False, sentence=f"{cure.sentence.split(': rho_fp')[0]}: {why}.")
+        if other is cure:
+            before = False
+            continue
+        theirs = _prices(other)
+        as_good = theirs[0] <= mine[0] and (theirs[1] <= mine[1] or (other.kind == "n_min" and theirs[0] < math.inf))
+        if other.helps and as_good and (theirs != mine or before):
+            sure = "" if other.n_min_sure is None else f", {other.n_min_sure} to be sure"
+            calls = "" if cure.calls == 1 else f" of {cure.calls:g} calls"
+            own = f"it takes {cure.n_min} trials{calls}" + ("" if cure.n_min_sure is None else f", {cure.n_min_sure} to be sure")
+            why = f"{own}, and {_NAMES[other.kind]} at tau = {other.tau:g} {other.n_min}{sure}"
+            return replace(cure, helps=False, sentence=f"{cure.label}: {why}.")
     return cure
 
 
-def _price_of(cure: Cure) -> tuple[float, float, bool]:
-    assert not cure.helps or (cure.n_min is not None and cure.cost is not None)
-    return cure.n_min or math.inf, cure.cost or math.inf, not cure.sure
+def _prices(cure: Cure) -> tuple[float, float]:
+    """Return trials times calls at the worst ends of the intervals, and at the rates seen; infinite where nothing is enough."""
+    sure = math.inf if cure.n_min_sure is None else cure.n_min_sure * cure.calls
+    return sure, math.inf if cure.cost is None else cure.cost
 
 
 def _intervals(given: tuple[Interval, Interval] | tuple[Pair, Pair]) -> tuple[Interval, Interval]:
@@ -360,7 +375,7 @@ def _by_rectangle(alone: _Judge, base: Cure, point: Point, clean: int | None) ->
     if tau == point.tau:
         return replace(base, kind="rectangle", helps=False, sentence=f"{what}: it is tau = {point.tau:g}, as now.")
     cure = _priced("rectangle", alone, tau, point, clean)
-    how = f"Change tau from {point.tau:g} to {tau:g}, the nearest whose rectangle holds both intervals"
+    how = f"Move the edges: tau from {point.tau:g} to {tau:g} (the nearest that both intervals are short of)"
     return _settled(cure, f"{what}, {tau:g}", how, point)
 
 

@@ -557,20 +557,19 @@ def _words(found: Scores, point: Point) -> list[str]:
         why = "the tasks are too few for the folds" if fixed.unit == "case" else "no tasks were given, or too few for the folds"
         alike = f"where {fixed.unit}s are alike, held-out rates flatter the judge"
         out.append(f"Each {fixed.unit} was taken for a task of its own, since {why}: {alike}.")
-    if found.auc_interval is None:
-        out.append("No interval of AUC: the tasks are too few, or the scores part the truths.")
-    if found.verdicts is not None:
-        out.append(_about_verdicts(found.verdicts))
+    if found.verdicts is not None and (told := _about_verdicts(found.verdicts)):
+        out.append(told)
     return out
 
 
 def _about_verdicts(said: Compared) -> str:
-    gain, ends = said.gain, said.gain_interval
-    known = "" if ends is None else f" (interval {ends.low:+.3f} to {ends.high:+.3f})"
-    how = "lowers" if gain > 0 else "raises" if gain < 0 else "does not change"
-    by = f" by {abs(gain):.3f}" if gain else ""
-    sure = ends is not None and (ends.low > 0 or ends.high < 0)
-    return f"At the rho_fp of the verdicts, thresholding the score {how} rho_pf{by}{known}{'' if sure else ': no difference is shown'}."
+    """Return how the verdicts lie to the curve; nothing where no difference is shown."""
+    ends = said.gain_interval
+    if ends is None or ends.low <= 0 <= ends.high:
+        return ""
+    how = "lowers" if said.gain > 0 else "raises"
+    by = f"by {abs(said.gain):.3f} (interval {ends.low:+.3f} to {ends.high:+.3f})"
+    return f"At the rho_fp of the verdicts, thresholding the score {how} rho_pf {by}."
 
 
 def plain(value: object) -> object:

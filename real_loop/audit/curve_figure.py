@@ -113,7 +113,7 @@ def _legend(found: Scores, tau: float, own: Chosen | None) -> list[Line2D]:
 def _caption(found: Scores) -> str:
     unit = found.at_tau.unit
     return (
-        f"Shaded: governable, given enough trials. Filled marks: rates on held-out {unit}s with their intervals, the wider of exact and "
-        f"clustered; hollow: the same threshold on the {unit}s it was chosen on. Numbers along the curve: thresholds; a case passes if its "
-        r"score is at least that. Dotted: $\kappa=0$, a coin."
+        f"Shaded: governable, given enough trials. Filled marks: rates on held-out {unit}s with their intervals, the widest of exact, "
+        f"bootstrap and clustered; hollow: the same threshold on the {unit}s it was chosen on. "
+        r"Numbers along the curve: thresholds; a case passes if its score is at least that. Dotted: $\kappa=0$, a coin."
     )

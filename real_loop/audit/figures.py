@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,8 +46,11 @@ def draw(found: dict[str, Any], folder: Path, curves: Mapping[str, Scores | None
     if not judges:
         return []
     lines = {name: scores for name, scores in (curves or {}).items() if scores is not None}
-    with style.context():
-        written = style.save(plane(found, judges), folder, "plane") + style.save(classes(found, judges), folder, "classes")
+    with style.context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a script that the font lacks: boxes in the figure say so
+        written = style.save(plane(found, judges), folder, "plane")
+        if any(group["class"] for judge in judges for group in judge["classes"]):
+            written += style.save(classes(found, judges), folder, "classes")
         for i, (name, scores) in enumerate(list(lines.items())[:LISTED], 1):
             title = f"{_text(name, 60)}: the threshold on the score that makes the best curator"
             page = curve_figure.draw(scores, found["controller"]["tau"], title, _subtitle(found))
@@ -78,8 +82,8 @@ def plane(found: dict[str, Any], judges: list[dict[str, Any]]) -> Figure:
     caption = (
         rf"Green: governable judges, $\rho_{{fp}}<\pi_\tau$ and $\rho_{{pf}}<1-\pi_\tau$, given enough trials (RT section 4.1). "
         f"Dotted: κ = 0. Ellipse: the smallest region that holds {sure} of the posterior of both rates (Jeffreys' prior; counts "
-        f"deflated by the design effect). Cross: the {sure} interval of each rate, the widest of exact and clustered, which the verdict "
-        "goes by. A bar across the plane: a rate without cases."
+        f"deflated by the design effect). Cross: the {sure} interval of each rate, the widest of exact, bootstrap and clustered, which "
+        "the verdict goes by. A bar across the plane: a rate without cases."
     )
     title = "audit: can this judge govern a library?" if len(judges) == 1 else "audit: which of these judges can govern a library?"
     figure, panels = style.page(1, 2, 4.5, title, _subtitle(found), caption, sharex=False)
@@ -215,7 +219,7 @@ def classes(found: dict[str, Any], judges: list[dict[str, Any]]) -> Figure:
     across = min(len(shown), 3)
     down = -(-len(shown) // across)
     caption = (
-        f"Whiskers: {sure} intervals, the widest of exact and clustered. Dashed: "
+        f"Whiskers: {sure} intervals, the widest of exact, bootstrap and clustered. Dashed: "
         rf"$1-\pi_\tau$ = {1 - judges[0]['pi_tau']:.3g}. True fails must be flagged more often than that, or skills that fail so are never "
         "retired; true passes less often, or every skill is."
     )

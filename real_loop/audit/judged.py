@@ -328,8 +328,6 @@ def told(audit: Audit, made: Made, said: Sequence[Asked]) -> list[str]:
     lines += [f"left out: {number}, {why}" for why, number in sorted(made.left_out.items())]
     if passes < audit.n < ALL:
         lines.append(f"n={audit.n} was asked for: there are no more")
-    if len({case.cls for case in made.cases}) > 2:
-        lines.append("rho_fp is over the classes of defects in the shares they have here; a loop may meet them in others: see each class")
     for judge in dict.fromkeys(each.judge for each in said):
         mine = [each for each in said if each.judge == judge]
         if wrong := sum(bool(each.malformed) for each in mine):

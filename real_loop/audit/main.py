@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +66,7 @@ KEYS: Final = {
     "from": "the CSV file",
     "judge": "audit this judge alone (all)",
     "confidence": "of the intervals, both sides together (0.95)",
-    "out": "folder of the report (outputs/audit/NAME of the file)",
+    "out": "folder of the report (outputs/audit/ and the name of the file)",
     "figures": "yes or no (yes)",
     "policy": "preset that tau, n_min and cap come from (bc)",
     "world": "preset whose tasks are the skills'",
@@ -118,6 +119,10 @@ def _main(args: list[str]) -> int:
         raise InputError(unknown[0], "an unknown option", "--json, --config-dir or --help")
     given, asks = [a for a in args if not a.startswith("-")], list[str]()
     if any(a.startswith("subset=") for a in given):
+        if any(a.startswith("from=") for a in given):
+            raise InputError(
+                "from", "a file and a subset", "one of the two", "from=FILE audits verdicts; subset=NAME judge=MODEL asks for them"
+            )
         given, asks = _divided(given)
     own, point, difficulty = _asked(given, more)
     path, confidence, draw = Path(os.path.expanduser(own["from"])), _confidence(own.get("confidence")), _drawn(own.get("figures"))
@@ -133,10 +138,16 @@ def _main(args: list[str]) -> int:
     with Progress("audit") as progress:
         progress.note(f"reading {path.name}")
         cases = picked(read(path), own.get("judge"))
-        out = Path(os.path.expanduser(own["out"])) if "out" in own else Path("outputs") / "audit" / path.stem
+        out = Path(os.path.expanduser(own["out"])) if "out" in own else _folder(path, own.get("judge"))
         settings: dict[str, Any] = {"confidence": confidence, "source": str(path), "difficulty": difficulty, "draw": draw}
         found = audited(cases, point, out, progress=progress, **settings)
     return told(found, as_json="--json" in flags)
+
+
+def _folder(path: Path, judge: str | None) -> Path:
+    """Return the folder of a report: named by the file, and by the judge if one was picked."""
+    name = path.stem if judge is None else f"{path.stem}-{re.sub(r'[^A-Za-z0-9_.-]+', '_', judge)[:60]}"
+    return Path("outputs") / "audit" / name
 
 
 def _divided(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -223,7 +234,10 @@ def told(found: dict[str, Any], as_json: bool) -> int:
     if as_json:
         print(json.dumps(found, indent=2, allow_nan=False))
     else:
-        print(words.report(found))
+        pages = len(found["judges"]) <= words.PAGES or not found["files"]
+        print(words.report(found, pages))
+        if not pages:
+            print("\nA page for each judge is in report.txt; judge=NAME picks one.")
         for file in found["files"]:
             print(file)
     return place.status([judge["verdict"] for judge in found["judges"]])
@@ -291,6 +305,9 @@ def audited(
         return found
     from sim.figures.style import replace
 
+    for old in (*out.glob("plane.*"), *out.glob("classes.*"), *out.glob("curve*.*")):  # of another report: these would contradict
+        if old.suffix in (".png", ".svg"):
+            old.unlink(missing_ok=True)
     names = ["report.json", "report.txt"]
     replace(out / "report.txt", (words.report(found) + "\n").encode())
     if draw:
@@ -317,8 +334,10 @@ def one(
         "judge": cases.judges[0],
         "rows": len(cases),
         "tasks": len(set(cases.task.tolist())) if cases.clustered else None,
+        "calls": len(cases) / len(set(cases.case.tolist())),
         "weighted": bool((cases.weight != cases.weight[0]).any()),
         "confidence": confidence,
+        "n_min": point.n_min,
     }
     scores, unscored = changes.scored(cases, point, confidence)
     judged = changes.thresholded(cases, scores) if cases.verdict is None and scores is not None else cases

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 WIDE: Final = 100  # columns
 MOST: Final = 40  # classes on a page
 NAME: Final = 28  # letters of a name in a table
-MOST_CURES: Final = 4  # on a page
+MOST_CURES: Final = 5  # on a page
+PAGES: Final = 4  # judges up to which each has its page on the terminal
+ENOUGH: Final = 30  # cases of each truth below which no change is told that is not sure
 ERRORS: Final = {"rho_fp": "hidden failures", "rho_pf": "phantom failures"}
 CASES: Final = {"rho_fp": "true fails", "rho_pf": "true passes"}
 
@@ -89,15 +91,32 @@ def reasons(found: dict[str, Any], point: Point) -> list[str]:
         out.append(_reason(side, rate, name))
     if found["verdict"] == place.GO:
         out.append(found["theory"]["advice"][0])
-    evidence = found["theory"]["advice"][1] if found["theory"] and found["theory"]["p_star"] is not None else None
-    if evidence and not found["verdict"].startswith(place.NO_GO) and found["region"] == "governable":
-        out.append(evidence)
+    if blind := blind_to(found):
+        out.append(f"Blind to {blind}: skills that fail in such ways alone are not retired.")
     return out
+
+
+def blind_to(found: dict[str, Any]) -> str:
+    """Return the classes of defects whose intervals are past the blind edge, as a list; empty where there are none."""
+    groups = (g for g in found["classes"] if g["class"] and g["truth"] == "fail" and g["value"] is not None)
+    names = [short(g["class"]) for g in groups if g["used"][0] >= found["pi_tau"]]
+    return ", ".join(names[:MOST]) + (", and more" if len(names) > MOST else "")
+
+
+def headline(found: dict[str, Any]) -> str:
+    """Return the verdict, and for a judge that can govern, from which n_min on."""
+    verdict, here = found["verdict"].upper(), found["as_it_is"]
+    if found["verdict"] != place.GO or here is None:
+        return verdict
+    if here["n_min"] is None:
+        return f"{verdict}, but these two skills want another tau: see what to change"
+    return verdict if here["n_min"] <= found["n_min"] else f"{verdict}, with n_min of at least {here['n_min']} (it is {found['n_min']})"
 
 
 def _reason(side: dict[str, Any], rate: dict[str, Any], name: str) -> str:
     edge, at = f"{side['at']:.3g}", f"{name} = "
-    does = "retires nothing, however many trials" if name == "rho_fp" else "retires every skill in the end, good or bad"
+    fp = name == "rho_fp"
+    does = "keeps a useless skill, but for luck in its first trials" if fp else "retires every skill in the end, good or bad"
     if rate["value"] is None:
         counted = f"no {CASES[name]}" if not rate["n"] else f"no {CASES[name]} of any weight"
         what = f"There are {counted}, so {name} is unknown."
@@ -128,7 +147,11 @@ def settling(found: dict[str, Any]) -> list[str]:
             out.append(f"{side['rate']}: no number of cases to speak of, since {near}. Change tau or the judge")
         else:
             tasks = "" if side["more_tasks"] is None else f", in {side['more_tasks']:,} more tasks"
-            out.append(f"{side['rate']}: {side['more_cases']:,} more {cases}{tasks}, for a chance of {sure} if the rate is the one seen")
+            calls = "" if found["calls"] <= 1 else f" (verdicts: {found['calls']:.3g} on each case, as here)"
+            past = found[side["rate"]]["value"] > side["at"]
+            way = f"which makes it {place.NO_GO}: {side['name']}" if past else "which puts it inside"
+            head = f"{side['rate']}: {side['more_cases']:,} more {cases}{calls}{tasks}"
+            out.append(f"{head}, for a chance of {sure} if the rate is the one seen, {way}")
     return out
 
 
@@ -159,6 +182,8 @@ def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
             out.append(f"How errors come together by task cannot be measured ({why}), so each task counts as one case in the interval.")
         elif found["tasks"] is not None and rate["n"] == rate["tasks"]:
             out.append(f"No task has two {CASES[name]}: for {name} clusters make no difference.")
+    if len({group["class"] for group in found["classes"] if group["truth"] == "fail"}) > 1:
+        out.append("rho_fp is over the classes in the shares they have here; a loop may meet them in others: see each class.")
     if found["weighted"]:
         each = [f"{found[n]['n_effective']:.0f} {CASES[n]}" for n in ERRORS if found[n]["value"] is not None]
         out.append(f"Rows are weighted: intervals count as many as the weights are worth, {' and '.join(each)}.")
@@ -169,9 +194,9 @@ def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
 
 
 def page(found: dict[str, Any]) -> str:
-    """Return the page of a judge: the verdict and why, rates, classes, the curator, what would settle it."""
+    """Return the page of a judge: the verdict and why, rates, classes, the curator, what would settle it, what to change."""
     name = found["judge"] or "the judge"
-    lines = [f"{short(name, WIDE - 40)}: {found['verdict'].upper()}"]
+    lines = [f"{short(name, WIDE - 40)}: {headline(found)}"]
     for sentence in found["reasons"]:
         lines += _wrapped(sentence)
     if open_ := settling(found):
@@ -207,7 +232,7 @@ def _rates(found: dict[str, Any]) -> list[str]:
 
 def _together(found: dict[str, Any]) -> list[str]:
     """Return the intervals one by one where cases are not independent or not alike."""
-    if found["tasks"] is None:
+    if found["tasks"] is None or found["tasks"] == found["rows"]:
         return []
     rows = [["", "tasks", "exact", "bootstrap of tasks", "clustered", "correlation", "design effect"]]
     for name in ERRORS:
@@ -237,14 +262,6 @@ def _classes(found: dict[str, Any]) -> list[str]:
         value, (low, high) = (1 - group["value"], (1 - group["used"][1], 1 - group["used"][0])) if fail else (group["value"], group["used"])
         rows.append([name, group["truth"], f"{group['flagged']} of {group['n']}", f"{value + 0.0:.3f}", interval((low, high))])
     more = [f"  ({len(groups) - MOST} more classes are in report.json)"] if len(groups) > MOST else []
-    blind = [
-        short(g["class"])
-        for g in groups
-        if g["class"] and g["truth"] == "fail" and g["value"] is not None and g["used"][0] >= found["pi_tau"]
-    ]
-    if blind:
-        listed = ", ".join(blind[:MOST]) + (", and more" if len(blind) > MOST else "")
-        more += _wrapped(f"Blind to {listed}: skills that fail in such ways alone are never retired.", "  ")
     return ["", *columns(rows, left=2), *more]
 
 
@@ -269,36 +286,48 @@ def _changes(found: dict[str, Any]) -> list[str]:
     sections = [
         ("what its scores say", found["curve"]["words"] if found["curve"] else []),
         ("what repeated calls say", found["votes"]["words"] if found["votes"] else []),
-        ("together with another judge", _pairs(found["unions"])),
-        ("what to change", _cures(found)),
+        ("together with another judge", _pairs(found)),
     ]
     for title, sentences in sections:
         if sentences:
             lines += ["", title, *(line for sentence in sentences for line in _wrapped(sentence))]
-    return lines
+    return lines + _cures(found)
 
 
 def _cures(found: dict[str, Any]) -> list[str]:
+    """Return what to change: a line for each change that helps, or why there is none."""
     if found["cures"] is None:
         return []
-    helps = [cure["sentence"] for cure in found["cures"][:MOST_CURES]]
+    lines, helps = ["", "what to change"], found["cures"][:MOST_CURES]
+    if found["kappa"]["value"] <= 0:
+        why = "passes and failures look alike" if found["kappa"]["value"] == 0 else "passes and failures look the wrong way round"
+        return lines + _wrapped(f"kappa is {found['kappa']['value']:.3f}: {why}. No tau or n_min helps; use another judge.")
     if not helps:
-        return ["Nothing tried here makes it fit: " + short_list(found["no_cures"])]
+        return lines + _wrapped("Nothing tried here makes it fit; use another judge. " + " ".join(found["no_cures"][:2]))
+    if all(cure["n_min_sure"] is None for cure in helps):
+        lines += _wrapped("At the ends of the intervals no change is sure to do: label more cases, or use another judge.")
+        if min(found[name]["n_effective"] for name in ERRORS) < ENOUGH:
+            return lines
+        lines += _wrapped("At the rates seen:")
+    rows = [["", "rho_fp", "rho_pf", "tau", "n_min", "calls", "good lost", "bad kept", "n_min, surely"]]
+    for cure in helps:
+        sure = "none" if cure["n_min_sure"] is None else f"{cure['n_min_sure']:,}"
+        chances = [chance(cure["lost"]), chance(cure["kept"])]
+        rates = [f"{cure['rho_fp']:.3f}", f"{cure['rho_pf']:.3f}"]
+        rows.append([short(cure["label"], 44), *rates, f"{cure['tau']:g}", f"{cure['n_min']:,}", f"{cure['calls']:g}", *chances, sure])
     left = len(found["no_cures"]) + len(found["cures"]) - len(helps)
-    return [*helps, f"({left} more that help less or not at all are in report.json, with the reason.)"] if left else helps
+    more = _wrapped(f"({left} more that help less or not at all are in report.json, with the reason.)", "  ") if left else []
+    return lines + columns(rows) + more
 
 
-def short_list(sentences: Sequence[str]) -> str:
-    """Return the first few sentences as one."""
-    return " ".join(sentences[:MOST_CURES])
-
-
-def _pairs(unions: Sequence[dict[str, Any]]) -> list[str]:
+def _pairs(found: dict[str, Any]) -> list[str]:
+    """Return what is known of the judge together with another, where that helps."""
+    helps = [cure["label"] for cure in found["cures"] or [] if cure["kind"] == "union"]
     out = []
-    for pair in unions:
-        if pair["rho_fp"] is None or pair["rho_pf"] is None:
-            continue
+    for pair in found["unions"]:
         way = "both pass" if pair["both"] else "either passes"
+        if f"{' and '.join(pair['judges'])} together, pass if {way}" not in helps:
+            continue
         told = []
         for name in ERRORS:
             part = pair[name]
@@ -311,22 +340,22 @@ def _pairs(unions: Sequence[dict[str, Any]]) -> list[str]:
 # ---------------------------------------------------------------- all of it
 
 
-def report(found: dict[str, Any]) -> str:
-    """Return the whole report: what was audited, a table of several judges, a page for each."""
+def report(found: dict[str, Any], pages: bool = True) -> str:
+    """Return the whole report: what was audited, a table of several judges, and a page for each if they are asked for."""
     c, judges = found["controller"], found["judges"]
     rows = "1 row" if found["rows"] == 1 else f"{found['rows']:,} rows"
     head = f"{found['source'] or 'verdicts'}: {rows}; tau = {c['tau']:g}, n_min = {c['n_min']}, cap = {c['cap']}"
     lines = ["halfblind audit", *textwrap.wrap(head, WIDE), ""]
     if len(judges) > 1:
         lines += [*table(judges), ""]
-    for judge in judges:
+    for judge in judges if pages else []:
         lines += [page(judge), ""]
     return "\n".join(lines[:-1])
 
 
 def table(judges: Sequence[dict[str, Any]]) -> list[str]:
     """Return a line per judge: verdict, rates, kappa."""
-    rows = [["judge", "verdict", "rho_fp", "of", "rho_pf", "of", "kappa"]]
+    rows = [["judge", "verdict", "rho_fp", "true fails", "rho_pf", "true passes", "kappa"]]
     for judge in judges:
         row = [short(judge["judge"] or "the judge"), judge["verdict"]]
         for name, cases in (("rho_fp", "true_fails"), ("rho_pf", "true_passes")):
