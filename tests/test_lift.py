@@ -21,7 +21,7 @@ from real_loop import lift, lift_report, paired
 from real_loop.lift_report import Outcome
 from real_loop.models import Budget, Reply, Request
 from real_loop.sandbox import Sandbox
-from real_loop.suites import Grade, Suite, Task, code_of
+from real_loop.suites import CodeSuite, Grade, Task, code_of
 from tests.clever import Clever
 from tests.conftest import Answer, Command
 from tests.misbehaving import Service, serving
@@ -189,7 +189,7 @@ class Direct:
 def simple() -> Iterator[Simple]:
     model = Simple()
 
-    def graded(suite: Suite, task: Task, answer: str) -> Grade:
+    def graded(suite: CodeSuite, task: Task, answer: str) -> Grade:
         passed = code_of(answer, task.entry_point).strip() == task.canonical.strip()
         return Grade(passed, "", 0.0, "passed" if passed else "wrong" if "return None" in answer else "no_code")
 
@@ -197,7 +197,7 @@ def simple() -> Iterator[Simple]:
         return Direct(model, budget)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Suite, "grade", graded)  # the sandbox has tests of its own, and takes its time
+        patch.setattr(CodeSuite, "grade", graded)  # the sandbox has tests of its own, and takes its time
         patch.setattr("real_loop.run.open_client", opened)
         yield model
 
