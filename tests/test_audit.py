@@ -348,7 +348,7 @@ BAD = {
     "not a truth": ("truth,verdict\n1,1\n2,1\n", "line 3, truth: got '2'"),
     "empty verdict": ("truth,verdict\n1,1\n0,\n", "write invalid where the judge gave none"),
     "invalid truth": ("truth,verdict\ninvalid,1\n", "line 2, truth: got 'invalid'"),
-    "nothing valid": ("truth,verdict\n1,invalid\n", "invalid in every row"),
+    "a weight next to nothing": ("truth,verdict,weight\n1,1,1e-170\n", "from 1e-9 to 1e9"),
     "ragged": ("truth,verdict\n1,1\n0,1,1\n", "line 3: got 3 fields, expected 2"),
     "no rows": ("truth,verdict\n", "no rows"),
     "empty": ("", "no rows"),

@@ -200,3 +200,25 @@ def test_many_judges_are_a_table_on_the_terminal_and_pages_in_the_file(audit: Co
     said = audit("from=v.csv", "figures=no")
     assert "chance to be past it" not in said.out
     assert (tmp_path / "outputs" / "audit" / "v" / "report.txt").read_text().count("chance to be past it") == 6
+
+
+@pytest.mark.parametrize("beside", ["", "0,0,b,t\n1,1,b,t\n"], ids=("alone", "with another"))
+def test_a_judge_without_any_verdict_that_can_be_read(beside: str, tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("truth,verdict,judge,task\n" + "0,invalid,a,t\n1,invalid,a,t\n" * 30 + beside)
+    judge = audited(read(tmp_path / "v.csv"), POINT, None)["judges"][0]
+    assert (judge["rho_fp"]["k"], judge["rho_pf"]["k"], judge["invalid"]["left_out"]) == (0, 30, None)
+    assert "gave no verdict that can be read" in " ".join(words.page(judge).split())
+
+
+def test_a_score_that_is_always_the_same_says_so() -> None:
+    judge = audited(made([0, 1] * 20, score=[5] * 40), POINT, None)["judges"][0]
+    assert (judge["verdict"], judge["rho_fp"]) == ("undetermined", None)
+    assert "the same for all cases" in " ".join(words.page(judge).split())
+
+
+def test_a_threshold_that_passes_all_or_none_is_told_as_that() -> None:
+    """Scores the wrong way round: the best threshold is none."""
+    judge = audited(made([0] * 30 + [1] * 30, score=[2.0] * 30 + [1.0] * 30), POINT, None)["judges"][0]
+    passes = judge["curve"]["at_tau"]["passes"]
+    assert passes == {1.0: "all cases", 0.0: "no case"}[judge["rho_fp"]["value"]]
+    assert f"audited as passing {passes}" in " ".join(words.page(judge).split())

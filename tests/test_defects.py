@@ -234,3 +234,11 @@ def test_broken_checks_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("real_loop.audit.defects.violations", lambda s, t, tier: real(s, t + "\n77.\n", tier))
     rows, unclean = recall(few)
     assert (rows[0].n, len(unclean)) == (0, 12)
+
+
+def test_of_several_tldrs_none_is_taken_away() -> None:
+    """The best of them counts, so a section without one of two may be whole."""
+    two = CLEAN + "\n## TL;DR\n- The share is 18% [E002].\n"
+    assert not violations(SMALL, two)
+    with pytest.raises(NotApplicable, match="several TL;DRs"):
+        inject(SMALL, two, "missing_tldr", 0)

@@ -208,7 +208,7 @@ def test_the_loops_own_judge(audit: Command, service: Service, tmp_path: Path) -
     assert audit(*DEMO, f"base_url={service.url}", "n=1", "manner=strict", "scores=false", f"out={tmp_path / 'out'}").code in (3, 4)
     with closing(sqlite3.connect(tmp_path / "out" / "log.sqlite")) as db:
         request, subject = db.execute("SELECT request, subject FROM calls").fetchone()
-    case = next(c for c in map(json.loads, (tmp_path / "out" / "cases.jsonl").read_text().splitlines()) if c["id"] == subject)
+    case = next(c for c in map(json.loads, (tmp_path / "out" / "verdicts_cases.jsonl").read_text().splitlines()) if c["id"] == subject)
     task = next(task for task in tasks_of("demo24")[1] if task.id == case["task"])
     code = code_of(case["text"], task.entry_point)
     wanted = CODING.prompt("judge_strict", task=task.prompt, answer=code)
@@ -291,7 +291,7 @@ def test_answers_of_a_log(audit: Command, service: Service, tmp_path: Path) -> N
     fails = [row["task"] for row in found if row["truth"] == "fail"]
     assert len(fails) == len(set(fails)) == 8
     assert all(row["verdict"] == row["truth"] for row in found)
-    assert json.loads((tmp_path / "out" / "asked.json").read_text())["self_judging"] is True
+    assert json.loads((tmp_path / "out" / "verdicts_asked.json").read_text())["self_judging"] is True
     other = logged(tmp_path / "other.sqlite", "local/another")
     args = [*DEMO, f"base_url={service.url}", "manner=strict", "scores=false", f"cases={other}", "n=50", f"out={tmp_path / 'more'}"]
     answer = audit(*args)
@@ -308,7 +308,7 @@ def test_the_checks_alone(audit: Command, tmp_path: Path) -> None:
     from real_loop.suites.report import load_report
 
     answer = audit("subset=report", "judge=checks", "figures=no", f"out={tmp_path / 'out'}")
-    told = json.loads((tmp_path / "out" / "asked.json").read_text())["classes"]
+    told = json.loads((tmp_path / "out" / "verdicts_asked.json").read_text())["classes"]
     sections = len(load_report(1).tasks)
     assert told["clean"] == {"checks": [0, sections]}, answer.err
     assert all(told[cls]["checks"][0] == told[cls]["checks"][1] > 0 for cls in VISIBLE)
@@ -327,7 +327,7 @@ def test_checks_and_a_judge_together(audit: Command, service: Service, tmp_path:
     for row in found:
         by_case.setdefault(row["case"], {})[row["judge"]] = row["verdict"] == "fail"
     assert {frozenset(each) for each in by_case.values()} == {frozenset(("checks", "openai/small strict"))}
-    told = json.loads((tmp_path / "out" / "asked.json").read_text())["classes"]
+    told = json.loads((tmp_path / "out" / "verdicts_asked.json").read_text())["classes"]
     flagged = {row["case"]: any(by_case[row["case"]].values()) for row in found}
     for cls in told:
         cases = {row["case"] for row in found if (row["class"] or "clean") == cls}
@@ -341,10 +341,10 @@ def test_ratings(audit: Command, service: Service, tmp_path: Path) -> None:
     answer = audit(*REPORT, f"base_url={service.url}", "n=4", "manner=rating", f"out={tmp_path / 'out'}")
     found = rows(tmp_path / "out" / "ratings.csv")
     assert "verdict" not in found[0]
-    cases = {c["id"]: c for c in map(json.loads, (tmp_path / "out" / "cases.jsonl").read_text().splitlines())}
+    cases = {c["id"]: c for c in map(json.loads, (tmp_path / "out" / "ratings_cases.jsonl").read_text().splitlines())}
     score = {row["case"]: float(row["score"]) for row in found}
     assert set(score) == set(cases)
-    told = json.loads((tmp_path / "out" / "asked.json").read_text())
+    told = json.loads((tmp_path / "out" / "ratings_asked.json").read_text())
     for drop in told["drops"]:
         d = [score[c["origin"]] - score[c["id"]] for c in cases.values() if c["cls"] == drop["cls"]]
         assert (drop["n"], drop["mean"]) == (len(d), pytest.approx(sum(d) / len(d)))
@@ -370,7 +370,7 @@ def test_sections_that_a_model_composes(audit: Command, service: Service, tmp_pa
     args = [*REPORT, f"base_url={service.url}", "composer=openai/small", "n=2", "manner=lenient", "scores=false", f"out={tmp_path / 'out'}"]
     answer = audit(*args)
     assert "self-judging: openai/small wrote what it judges" in answer.err
-    told = json.loads((tmp_path / "out" / "asked.json").read_text())
+    told = json.loads((tmp_path / "out" / "verdicts_asked.json").read_text())
     assert told["writers"] == ["openai/small"]
     assert told["classes"]["clean"]["openai/small lenient"] == [0, 2]
     assert sorted(map(tried.count, set(tried))) == [2, 2]
@@ -462,3 +462,15 @@ def test_killed_and_gone_on_with(service: Service, tmp_path: Path) -> None:
     assert code in (0, 4), said
     assert total <= len(service.seen) <= total + 2  # of those in flight at the kill nothing was known
     assert (tmp_path / "parts" / "verdicts.csv").read_bytes() == (tmp_path / "whole" / "verdicts.csv").read_bytes()
+
+
+def test_one_section_that_differs_shows_no_direction() -> None:
+    """One of ten by accident has both the warning and the other rating: chance 1 in 10, and no interval of no width."""
+    found = direction([8.0] * 9 + [9.0], [0] * 9 + [1])
+    assert (found.rho, found.low, found.high) == (pytest.approx(1.0), None, None)
+    assert found.p == pytest.approx(0.1, abs=0.02)  # 9999 permutations: 6 standard errors
+
+
+def test_checks_rate_nothing(audit: Command) -> None:
+    assert "checks rate nothing" in audit("subset=report", "judge=checks", "manner=rating").error
+    assert audit("subset=report", "judge=nope").error.startswith("error: judge: got 'nope'")

@@ -472,3 +472,21 @@ def test_composer_passes() -> None:
 def test_variants_vary_in_tier_2_alone() -> None:
     assert {0, 1, 2, 3, 4} <= {found.total() for found in warnings(1)}
     assert set().union(*warnings(1)) == {"unhedged_weak", "one_sided", "low_coverage"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cls"),
+    [
+        ("It rose by EUR41.", "bare_number"),
+        ("It cost USD41m.", "bare_number"),
+        ("Sales rose [E001-E999].", "orphan_citation"),
+        ("Sales rose [E001 and E999].", "orphan_citation"),
+        ("Sales rose [E001/E999].", "orphan_citation"),
+        ("Sales rose [E999,].", "orphan_citation"),
+        ("Sales rose [see E999].", "orphan_citation"),
+        ("Sales rose 3% [E999: p. 3].", "orphan_citation"),
+    ],
+)
+def test_what_hides_a_number_or_an_orphan(text: str, cls: str) -> None:
+    assert classes(text) == [cls]
+    assert not classes(text.replace("E999", "E001").replace("EUR41", "much").replace("USD41m", "little"))

@@ -90,11 +90,15 @@ def changes(cases: Cases, everything: Cases, scores: Scores | None, rates: Rates
 
     if scores is not None:
         found["curve"] = _thin(curve.plain(scores))
+        for name, chosen in (("chosen", scores.chosen), ("at_tau", scores.at_tau)):  # JSON has no infinity
+            all_or_none = "all cases" if chosen.threshold < 0 else "no case"
+            finite = np.isfinite(chosen.threshold)
+            found["curve"][name]["passes"] = f"what scores {curve.shown(chosen.threshold)} or more" if finite else all_or_none
     ensembles: list[Any] = []
     if cases.verdict is not None:
-        votes = ensemble.repeats(cases, confidence=confidence)
         unions = together(everything, cases.judges[0], confidence)
         if len(cases) > len(np.unique(cases.case)):
+            votes = ensemble.repeats(cases, confidence=confidence)
             found["votes"] = curve.plain(votes)
             ensembles += votes.votes
         found["unions"] = [curve.plain(pair) for pair in unions]

@@ -49,6 +49,7 @@ _NEW = re.compile(r"[ \t]*(?:[-*+•>][ \t]|[0-9]+[.)][ \t])")
 _ALONE = re.compile(r"[ \t]*(?:#|\|)")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 _STOP = re.compile(r"(?<![A-Z]\.)(?<!\bp\.)(?<!\bno\.)(?<=[.!?])[ \n]+(?=[A-Z\"{0-9])")
+_HEADS = re.compile(r"^[ \t>#*_+\-\u2013\u2014\u2022]*TL;?DR\b", re.MULTILINE | re.IGNORECASE)
 _TLDR = re.compile(r"^[#*_ ]*TL;?DR\b.*\n(?:[ \t]*\n)*(?:[ \t]*(?:[-*+•]|[0-9]+[.)])[ \t].*(?:\n|\Z))+", re.MULTILINE | re.IGNORECASE)
 # Sentences with a number that nothing stands for.
 _BARE: Final = (
@@ -229,7 +230,9 @@ def _bare(each: Slice, section: str, draws: Draws) -> _Edit:
 def _headless(each: Slice, section: str, draws: Draws) -> _Edit:
     found = _TLDR.search(section)
     if found is None:
-        raise NotApplicable("there is no TL;DR with bullets")
+        raise NotApplicable("there is no TL;DR with bullets right below it")
+    if len(_HEADS.findall(section)) > 1:
+        raise NotApplicable("there are several TL;DRs, and one would be left")
     end = found.end()
     while section[end : end + 1] == "\n":
         end += 1

@@ -104,6 +104,10 @@ def read(args: Sequence[str], more: Path | None = None) -> tuple[Audit, Settings
         raise InputError("scores", f"true with calls={audit.calls}", "one of the two", "log-odds are the same at every call")
     if audit.calls > 1:
         audit = replace(audit, scores=False)
+    if audit.judge == CHECKS and audit.manner == RATING:
+        raise InputError("manner", repr(RATING), "none with judge=checks", "checks rate nothing")
+    if audit.judge != CHECKS and not re.fullmatch(r"[^/\s]+/\S+", audit.judge):
+        raise InputError("judge", repr(audit.judge), "local/NAME, PROVIDER/NAME as in openai/gpt-4o-mini, or checks")
     if audit.judge.startswith("scripted/"):
         raise InputError("judge", repr(audit.judge), "a model that can be asked", "scripted roles write no verdicts")
     settings = load([*rest, *([] if audit.judge == CHECKS else [f"model={audit.judge}"])], more).settings
@@ -305,16 +309,31 @@ def written(folder: Path, cases: Sequence[Case], said: Sequence[Asked]) -> Path:
             "judge": each.judge, "score": "" if each.score is None else f"{each.score + 0.0:.6g}",
         }  # fmt: skip
         table.writerow([row[name] for name in names])
-    from real_loop.suites.data import put
-
     path = folder / ("verdicts.csv" if with_verdict else "ratings.csv")
     put(path, text.getvalue().encode())
     answers: dict[str, list[dict[str, Any]]] = {}
     for each in said:
         answers.setdefault(each.case, []).append({k: v for k, v in asdict(each).items() if k != "case"})
     lines = [json.dumps({**asdict(case), "said": answers.get(case.id, [])}, ensure_ascii=False) for case in cases]
-    put(folder / "cases.jsonl", ("\n".join(lines) + "\n").encode("utf-8", "replace"))
+    put(folder / f"{path.stem}_cases.jsonl", ("\n".join(lines) + "\n").encode("utf-8", "replace"))
     return path
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file whole.
+
+    Raises
+    ------
+    InputError
+        It cannot be written; what was asked is in the log.
+    """
+    from real_loop.suites import data
+
+    try:
+        data.put(path, content)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise InputError(str(path), why, "a file that can be written", "what was asked is kept: mend that, and say it again") from None
 
 
 def told(audit: Audit, made: Made, said: Sequence[Asked]) -> list[str]:
@@ -370,7 +389,6 @@ def run(args: Sequence[str], more: Path | None = None, command: Sequence[str] | 
     """
     from real_loop.audit import reported
     from real_loop.main import held, shown
-    from real_loop.suites.data import put
 
     audit, settings = read(args, more)
     out = folder(audit, settings)
@@ -379,6 +397,8 @@ def run(args: Sequence[str], more: Path | None = None, command: Sequence[str] | 
         with Progress(f"auditing {audit.judge}") as progress:
             if audit.judge == CHECKS:
                 subject, made, said = reported.checked(audit, settings)
+                if subject.note:
+                    print(subject.note, file=sys.stderr)
             else:
                 subject, made, said = asyncio.run(asked(audit, settings, out / "log.sqlite", progress))
     except KeyboardInterrupt:
@@ -401,6 +421,6 @@ def run(args: Sequence[str], more: Path | None = None, command: Sequence[str] | 
         "self_judging": self_judging(audit.judge, made.writers), "writers": list(made.writers), "equivalent": dict(made.equivalent),
         "left_out": dict(made.left_out), **what,
     }  # fmt: skip
-    put(out / "asked.json", (json.dumps(told_json, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+    put(out / f"{path.stem}_asked.json", (json.dumps(told_json, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
     print("\n".join([*lines, f"verdicts: {path}"]), file=sys.stderr)
     return path, out if path.stem == "verdicts" else out / RATING

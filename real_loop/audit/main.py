@@ -401,9 +401,11 @@ def _invalid(cases: Cases, point: Point, confidence: float) -> dict[str, Any] | 
 
     if cases.invalid is None or not cases.invalid.any():
         return None
-    rates = measured(cases.of(~cases.invalid), confidence)
-    verdict, _, _ = place.verdict(rates, point.tau, confidence)
-    left_out = {"verdict": verdict, "rho_fp": _rate(rates.rho_fp), "rho_pf": _rate(rates.rho_pf)}
+    left_out = None
+    if not cases.invalid.all():
+        rates = measured(cases.of(~cases.invalid), confidence)
+        verdict, _, _ = place.verdict(rates, point.tau, confidence)
+        left_out = {"verdict": verdict, "rho_fp": _rate(rates.rho_fp), "rho_pf": _rate(rates.rho_pf)}
     among = {"true_fails": int((cases.invalid & ~cases.truth).sum()), "true_passes": int((cases.invalid & cases.truth).sum())}
     return {"rows": int(cases.invalid.sum()), **among, "left_out": left_out}
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 CONFIDENCE = 0.95
+PERMUTATIONS = 9999
 
 
 @dataclass(frozen=True)
@@ -74,40 +75,46 @@ def drops(rating: Mapping[str, float], pairs: Sequence[tuple[str, str, str]]) ->
 class Direction:
     """Spearman's rank correlation of ratings and warnings: above 0 where what has more warnings is rated higher.
 
-    ``rho`` and the ends of the interval are None where there is none: fewer than four sections, or all ratings or all warnings alike.
+    ``rho`` and ``p`` are None where there is none: fewer than four sections, or all ratings or all warnings alike; so are ``low`` and
+    ``high``, the ends of the interval, and where rho is 1 or -1. ``p`` is that of a permutation test, both sides, with ties or without.
     """
 
     n: int
     rho: float | None
     low: float | None
     high: float | None
+    p: float | None
 
 
 def direction(ratings: Sequence[float], warnings: Sequence[int]) -> Direction:
     """Return the correlation with its 95 % interval.
 
     By Fisher's transformation with the standard error sqrt((1 + rho^2 / 2) / (n - 3)) (Bonett and Wright 2000, Psychometrika 65, eq. 3);
-    it is a little short for ratings of few distinct values.
+    it is short for ratings of few distinct values, so a direction is told by the permutation test.
 
     Parameters
     ----------
     ratings, warnings
         Of the same sections, each shape (n,).
     """
-    from scipy.stats import spearmanr
+    from scipy.stats import rankdata
 
     n = len(ratings)
     if n < 4 or len(set(ratings)) < 2 or len(set(warnings)) < 2:
-        return Direction(n, None, None, None)
-    rho = float(spearmanr(ratings, warnings).statistic)
-    return Direction(n, rho, *interval(rho, n))
+        return Direction(n, None, None, None, None)
+    x, y = rankdata(ratings), rankdata(warnings)
+    x, y = x - x.mean(), y - y.mean()
+    rho = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
+    rng = np.random.default_rng(0)
+    others = np.array([rng.permutation(x) @ y for _ in range(PERMUTATIONS)])
+    p = float((1 + (np.abs(others) >= abs(x @ y) - 1e-9).sum()) / (1 + PERMUTATIONS))
+    low, high = interval(rho, n) if abs(rho) < 1 - 1e-9 else (None, None)
+    return Direction(n, rho, low, high, p)
 
 
 def interval(rho: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rank correlation of n pairs, n at least 4; see `direction`."""
+    """Return the 95 % interval of a rank correlation between -1 and 1 of n pairs, n at least 4; see `direction`."""
     from scipy.stats import norm
 
-    if abs(rho) >= 1:
-        return rho, rho
     reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * math.sqrt((1 + rho * rho / 2) / (n - 3))
     return math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach)

@@ -234,7 +234,7 @@ def measured(cases: Cases, confidence: float = 0.95, resamples: int = RESAMPLES,
     tasks = int(code.max()) + 1 if len(code) else 0
     fails, passes = ~cases.truth, cases.truth
     both = [_tasks(code, tasks, wrong, cases.weight, of) for wrong, of in ((cases.verdict, fails), (~cases.verdict, passes))]
-    drawn = _resampled(both, resamples, seed) if cases.clustered and resamples else np.empty((0, 14))
+    drawn = _resampled(both, resamples, seed) if cases.clustered and resamples and tasks else np.empty((0, 14))
     intervals = [_percentiles(_share(drawn[:, 7 * i : 7 * i + 7]), confidence) for i in (0, 1)]
     correlations = [_percentiles(_icc(drawn[:, 7 * i + 2 : 7 * i + 7]), confidence) for i in (0, 1)]
     rho_fp, rho_pf = (

@@ -88,7 +88,7 @@ class Sections:
         composer = PromptedSolver(calls, self.settings.roles.solver, self.words.trade)
         for attempt in range(TRIES):
             answered = await composer.solve(At(attempt, "compose", i, task.id), task, None)
-            text = self.words.trade.part(task, answered.answer)
+            text = self.words.trade.part(task, answered.answer).replace("\r\n", "\n")
             if text.strip() and self.passes(task, text):
                 return text
         return None
@@ -178,9 +178,11 @@ def words(what: Mapping[str, Any]) -> list[str]:
         if d["rho"] is None:
             lines.append(f"direction: no correlation of rating and warnings in {d['n']} clean sections: too few, or all alike")
         else:
-            way = "more warnings, lower ratings" if d["high"] < 0 else "more warnings, higher ratings" if d["low"] > 0 else "no way is sure"
-            interval = f"{d['low']:.2f} to {d['high']:.2f}"
-            lines.append(f"direction: Spearman's rho of rating and warnings {d['rho']:.2f} ({interval}), {d['n']} clean sections: {way}")
+            sure = d["p"] < 0.05
+            way = f"more warnings, {'lower' if d['rho'] < 0 else 'higher'} ratings" if sure else "no way is sure"
+            interval = "" if d["low"] is None else f"{d['low']:.2f} to {d['high']:.2f}, "
+            told = f"{d['rho']:.2f} ({interval}p = {d['p']:.2g})"
+            lines.append(f"direction: Spearman's rho of rating and warnings {told}, {d['n']} clean sections: {way}")
     return lines
 
 

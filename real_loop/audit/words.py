@@ -79,8 +79,8 @@ def reasons(found: dict[str, Any], point: Point) -> list[str]:
     if found["by_score"]:
         chosen = found["curve"]["at_tau"]
         out.append(
-            f"It gives scores alone, and is audited as passing what scores {_threshold(chosen['threshold'])}: the rates are those on "
-            f"{chosen['unit']}s that had no part in the choice."
+            f"It gives scores alone, and is audited as passing {chosen['passes']}: the rates are those on {chosen['unit']}s that had no "
+            "part in the choice."
         )
     for side in found["edges"]:
         rate, name, verdict = found[side["rate"]], side["rate"], found["verdict"]
@@ -155,11 +155,6 @@ def settling(found: dict[str, Any]) -> list[str]:
     return out
 
 
-def _threshold(value: float | None) -> str:
-    """Return a threshold of the JSON values, which are None where it is infinite."""
-    return "beyond all" if value is None else f"{value:.4g} or more"
-
-
 def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
     """Return what to know about the numbers: missing verdicts, weights, few tasks, what the bootstrap cannot say, scores of no use."""
     out = [unscored] if unscored else []
@@ -167,6 +162,9 @@ def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
         return out
     if lost := found["invalid"]:
         left = lost["left_out"]
+        if left is None:
+            out.append("It gave no verdict that can be read, in any row: all count as fail, as in the loop.")
+    if lost and left is not None:
         without = [f"{name} = {left[name]['value']:.3f}" for name in ERRORS if left[name]["value"] is not None]
         among = f"{lost['true_fails']} of true fails, {lost['true_passes']} of true passes"
         were = "1 verdict is invalid" if lost["rows"] == 1 else f"{lost['rows']} verdicts are invalid"

@@ -26,17 +26,19 @@ HEDGES: Final = (
 )
 
 _ABBREVIATIONS = frozenset(re.findall(r"\S+", "e.g i.e p pp approx ca cf vs no nos est incl inc ltd co corp dr mr mrs ms st fig vol etc"))
+_CURRENCIES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|AUD|CAD|NZD|BRL|ZAR|US"
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 
 # All that is looked for is bounded, or consumes what it scans, so that no text takes more than linear time.
 _MARKER = re.compile(r"\[(?P<ids>[^\[\]\n]{1,400})\]|\{(?P<tag>[^{}\n]{1,80})\}|§+[ \u00a0]?(?P<xref>[A-Za-z0-9_]*)")
-_IDS = re.compile(r"\s*E[0-9]{1,9}(?:\s*[,;&]\s*E[0-9]{1,9})*\s*")
+_IDS = re.compile(r"\s*(?:see )?E[0-9]{1,9}(?:\s*(?:[,;&/|\u2013-]|and )\s*E[0-9]{1,9})*\s*[,;]?\s*(?:: ?p{1,2}\. ?[0-9]{1,4})?\s*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'\u201d\u2019)\]*_]*+(?:[ \t\n]*+\x00++)*+(?=\s|\Z)")
 _NEXT = re.compile(r"\s*+(.?)")
 _LAST = re.compile(r"[A-Za-z.]+\Z")
 _NUMBER = re.compile(
     r"(?P<years>(?:19|20)[0-9]{2}[-\u2013/](?:[0-9]{4}|[0-9]{2})(?![\d%]))"
+    rf"|(?P<currency>(?:{_CURRENCIES})(?=\d))"  # the numeral comes next
     r"|(?P<name>[^\W\d_\u00bc-\u00be\u2150-\u215e]\w*+(?:[-\u2011]\d\w*+)?(?:(?<=\d)\.\d++)*+)"
     r"|(?P<numeral>[\d\u00bc-\u00be\u2150-\u215e]++(?:[.,]\d++)*+)"
 )
