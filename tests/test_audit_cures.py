@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, norm
 
-from real_loop.audit import curve, ensemble
+from real_loop.audit import ensemble, scores
 from real_loop.audit.cases import Cases
 from real_loop.audit.cures import Cure, cures, listed, nearest_tau
 from sim import theory
@@ -159,7 +159,7 @@ def test_no_error_at_all_is_no_certainty() -> None:
     vote = found.votes[0]
     assert vote.rho_fp.value == 0.0
     assert vote.rho_fp.interval.high > 0.25  # ten cases
-    assert json.dumps(curve.plain(found), allow_nan=False)
+    assert json.dumps(scores.plain(found), allow_nan=False)
 
 
 def test_one_truth_alone_has_one_rate() -> None:
@@ -288,7 +288,7 @@ def test_a_threshold_and_votes_are_priced_at_their_own_rates() -> None:
     each = np.array([f"c{i}" for i in range(800)])
     cases = Cases(truth, score > 3, score, np.full(800, ""), each, each, np.full(800, "j"), np.ones(800), False)
     verdicts = ((0.002, 0.84), ((0.0, 0.02), (0.8, 0.88)))
-    found = cures(*verdicts, POINT, curve=curve.scores(cases, POINT, resamples=50))
+    found = cures(*verdicts, POINT, curve=scores.scores(cases, POINT, resamples=50))
     threshold = found[0]
     assert threshold.kind == "threshold"
     assert threshold.helps
@@ -309,7 +309,7 @@ def test_a_threshold_and_votes_are_priced_at_their_own_rates() -> None:
 
 def test_cures_are_json_and_refuse_what_is_no_interval() -> None:
     found = cures((0.3, 0.2), ((0.2, 0.4), (0.1, 0.3)), POINT)
-    assert json.dumps(curve.plain(found), allow_nan=False)
+    assert json.dumps(scores.plain(found), allow_nan=False)
     with pytest.raises(InputError, match="interval of rho_pf"):
         cures((0.3, 0.2), ((0.2, 0.4), (0.3, 0.1)), POINT)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from real_loop.audit import curve
+from real_loop.audit import curve, scores
 from real_loop.audit.cases import Cases
 from sim.errors import InputError
 from sim.operating import most_passes, operating
@@ -197,7 +197,7 @@ def test_a_threshold_that_knows_the_task_is_not_reported() -> None:
     assert rate.used.high - rate.used.low > 2.5 * (rate.exact.high - rate.exact.low)  # 20 tasks, not 200 rows
     by_row = curve.choose(made(truth, score), POINT)
     assert by_row.unit == "row"
-    assert "Each row was taken for a task" in " ".join(curve.scores(made(truth, score), POINT, resamples=20).words)
+    assert "Each row was taken for a task" in " ".join(scores.scores(made(truth, score), POINT, resamples=20).words)
     assert by_row.optimism[2] < by_task.optimism[2]  # what the rows tell each other goes unseen
 
 
@@ -221,10 +221,10 @@ def test_the_interval_of_auc_covers() -> None:
 def test_verdicts_are_compared_at_their_own_rho_fp() -> None:
     cases = some(400, None, 1.5)
     assert cases.score is not None
-    on = curve.scores(replace(cases, verdict=cases.score >= 0.7), POINT, resamples=100)
+    on = scores.scores(replace(cases, verdict=cases.score >= 0.7), POINT, resamples=100)
     assert on.verdicts is not None
     assert on.verdicts.gain == pytest.approx(0.0, abs=1e-9)
-    noisy = curve.scores(replace(cases, verdict=cases.score + 2 * np.random.default_rng(1).normal(size=400) >= 0.7), POINT, resamples=100)
+    noisy = scores.scores(replace(cases, verdict=cases.score + 2 * np.random.default_rng(1).normal(size=400) >= 0.7), POINT, resamples=100)
     assert noisy.verdicts is not None
     assert noisy.verdicts.gain_interval is not None
     assert noisy.verdicts.gain_interval.low > 0
@@ -237,14 +237,14 @@ def test_what_cannot_be_chosen_is_said() -> None:
         curve.choose(replace(some(9, None, 1.0), score=None), POINT)
     with pytest.raises(InputError, match="finite"):
         curve.roc(np.array([True, False]), np.array([np.nan, 1.0]))
-    two = curve.scores(made(np.array([True, False]), np.array([1.0, 0.0])), POINT)  # one row on each side: rates, but wide ones
+    two = scores.scores(made(np.array([True, False]), np.array([1.0, 0.0])), POINT)  # one row on each side: rates, but wide ones
     assert two.at_tau.held_out.rho_fp.used.high > 0.9
     assert not two.at_tau.inside
     assert two.auc_interval is None
 
 
 def test_everything_is_json_and_the_same_twice() -> None:
-    first, again = (json.dumps(curve.plain(curve.scores(some(90, 30, 1.0), POINT, seed=3)), allow_nan=False) for _ in range(2))
+    first, again = (json.dumps(scores.plain(scores.scores(some(90, 30, 1.0), POINT, seed=3)), allow_nan=False) for _ in range(2))
     assert first == again
 
 
@@ -254,7 +254,7 @@ def test_the_figure_is_drawn(tmp_path: Path) -> None:
 
     cases = some(90, 30, 1.0)
     assert cases.score is not None
-    found = curve.scores(replace(cases, verdict=cases.score > 0), POINT)
+    found = scores.scores(replace(cases, verdict=cases.score > 0), POINT)
     with style.context():
         figure = curve_figure.draw(found, 0.1, "a judge")
         written = style.save(figure, tmp_path, "curve")
@@ -269,7 +269,7 @@ def test_the_figure_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_five_thousand_rows_take_about_a_second() -> None:
     cases = some(5000, 500, 1.0)
-    curve.scores(cases, POINT)
+    scores.scores(cases, POINT)
     start = time.process_time()
-    curve.scores(cases, POINT)
+    scores.scores(cases, POINT)
     assert time.process_time() - start < 2.0

@@ -15,9 +15,9 @@ from sim.errors import InputError
 
 if TYPE_CHECKING:
     from real_loop.audit.cases import Cases
-    from real_loop.audit.curve import Scores
     from real_loop.audit.ensemble import Union
     from real_loop.audit.rates import Rates
+    from real_loop.audit.scores import Scores
     from sim.points import Point
 
 MOST_POINTS: Final = 400  # of a curve in the report
@@ -26,7 +26,7 @@ MOST_OTHERS: Final = 6  # judges that one is tried together with
 
 def scored(cases: Cases, point: Point, confidence: float) -> tuple[Scores | None, str]:
     """Return what the scores of a judge say; None, with the reason, where there are none to go by."""
-    from real_loop.audit import curve
+    from real_loop.audit.scores import scores
 
     if cases.score is None:
         return None, ""
@@ -35,7 +35,7 @@ def scored(cases: Cases, point: Point, confidence: float) -> tuple[Scores | None
     if np.ptp(cases.score) == 0:
         return None, "The score is the same for all cases: it tells nothing apart."
     try:
-        return curve.scores(cases, point, confidence=confidence), ""
+        return scores(cases, point, confidence=confidence), ""
     except InputError as error:
         return None, f"The scores make no curve: {error.what} is {error.got}, and would have to be {error.expected}."
 
@@ -80,28 +80,29 @@ def changes(cases: Cases, everything: Cases, scores: Scores | None, rates: Rates
     rates
         Of its verdicts; None where there are none.
     """
-    from real_loop.audit import cures, curve, ensemble
+    from real_loop.audit import cures, ensemble
+    from real_loop.audit.scores import plain, shown
 
     found: dict[str, Any] = {"curve": None, "votes": None, "unions": [], "as_it_is": None, "cures": None, "no_cures": []}
 
     def told(cure: cures.Cure) -> Any:
-        values: Any = curve.plain(cure)
+        values: Any = plain(cure)
         return {"label": cure.label, **values}
 
     if scores is not None:
-        found["curve"] = _thin(curve.plain(scores))
+        found["curve"] = _thin(plain(scores))
         for name, chosen in (("chosen", scores.chosen), ("at_tau", scores.at_tau)):  # JSON has no infinity
             all_or_none = "all cases" if chosen.threshold < 0 else "no case"
             finite = np.isfinite(chosen.threshold)
-            found["curve"][name]["passes"] = f"what scores {curve.shown(chosen.threshold)} or more" if finite else all_or_none
+            found["curve"][name]["passes"] = f"what scores {shown(chosen.threshold)} or more" if finite else all_or_none
     ensembles: list[Any] = []
     if cases.verdict is not None:
         unions = together(everything, cases.judges[0], confidence)
         if len(cases) > len(np.unique(cases.case)):
             votes = ensemble.repeats(cases, confidence=confidence)
-            found["votes"] = curve.plain(votes)
+            found["votes"] = plain(votes)
             ensembles += votes.votes
-        found["unions"] = [curve.plain(pair) for pair in unions]
+        found["unions"] = [plain(pair) for pair in unions]
         ensembles += unions
     if rates is None or rates.rho_fp.value is None or rates.rho_pf.value is None:
         return found

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from real_loop.audit.curve import Chosen, Scores, cadence_of, shown
+from real_loop.audit.curve import Chosen, cadence_of
 from real_loop.audit.ensemble import RULES, Union, Vote
 from real_loop.audit.rates import Interval
+from real_loop.audit.scores import Scores, shown
 from sim import theory
 from sim.errors import InputError
 from sim.theory import EDGE, kappa, observed_rate, pi_tau, region

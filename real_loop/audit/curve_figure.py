@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from real_loop.audit.curve import Chosen, Curve, Scores, shown
+from real_loop.audit.curve import Chosen, Curve
+from real_loop.audit.scores import Scores, shown
 from sim.figures import style
 from sim.figures.plane import rectangle
 from sim.theory import pi_tau

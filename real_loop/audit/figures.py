@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from real_loop.audit.curve import Scores
+    from real_loop.audit.scores import Scores
 
 LISTED: Final = 12  # judges beside the plane
 ROOMY: Final = 6  # judges up to which each has a line for each rate

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from real_loop.audit.cases import Cases
-    from real_loop.audit.curve import Scores
     from real_loop.audit.place import Side
     from real_loop.audit.rates import Rate, Rates
+    from real_loop.audit.scores import Scores
     from sim.points import Point
 
 HELP = """\
