@@ -212,7 +212,7 @@ def test_the_interval_of_auc_covers() -> None:
     for i in range(60):
         cases = some(200, 50, 1.0, seed=i)
         assert cases.score is not None
-        found, _, _ = curve._resampled(cases, curve.roc(cases.truth, cases.score), 0.95, 200, i)
+        found, _, _ = scores._resampled(cases, curve.roc(cases.truth, cases.score), 0.95, 200, i)
         assert found is not None
         hits += found.low <= true <= found.high
     assert hits >= 44
