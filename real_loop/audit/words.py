@@ -170,6 +170,7 @@ def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
         were = "1 verdict is invalid" if lost["rows"] == 1 else f"{lost['rows']} verdicts are invalid"
         told = f"{', '.join(without) or 'no verdicts'}; the verdict would be {left['verdict']}"
         out.append(f"{were} ({among}) and counted as fail, as in the loop. Without: {told}.")
+    single: list[str] = []
     for name in ERRORS:
         rate = found[name]
         if rate["value"] is None:
@@ -179,7 +180,9 @@ def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
             why = f"{name} shows no scatter between tasks" if rate["tasks"] >= FEW and 0 < rate["value"] < 1 else why
             out.append(f"How errors come together by task cannot be measured ({why}), so each task counts as one case in the interval.")
         elif found["tasks"] is not None and rate["n"] == rate["tasks"]:
-            out.append(f"No task has two {CASES[name]}: for {name} clusters make no difference.")
+            single.append(CASES[name])
+    if single and found["tasks"] != found["rows"]:
+        out.append(f"No task has two {' or two '.join(single)}, so tasks make no difference to those intervals.")
     if len({group["class"] for group in found["classes"] if group["truth"] == "fail"}) > 1:
         out.append("rho_fp is over the classes in the shares they have here; a loop may meet them in others: see each class.")
     if found["weighted"]:
