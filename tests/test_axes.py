@@ -169,6 +169,7 @@ P0 = "+axes.p0={set: [difficulty.a, difficulty.b], values: {0.1: [2, 18], 0.5: [
 N_MIN = "+axes.n_min={set: [policy.n_min, world.n_train], values: {24: [24, 6], 100: [100, 25]}}"
 
 
+@pytest.mark.slow
 def test_each_parameter_of_an_axis_can_have_its_own_values(command: Command) -> None:
     """The cells hold the bits of the same points run one by one."""
     assert command(P0, N_MIN, "runs=16", "out=grid").code == 0
@@ -234,6 +235,7 @@ def test_a_range_gives_way_to_linked_values() -> None:
     assert axes["rho"].settings(0) == {"channel.rho_fp": 0.1, "channel.rho_pf": 0.2}
 
 
+@pytest.mark.slow
 def test_a_sweep_file_with_a_linked_axis(command: Command, tmp_path: Path) -> None:
     """With a label; what --cfg prints as its axes gives the same sweep."""
     import yaml
@@ -296,6 +298,7 @@ def test_ranges() -> None:
     assert values("start: 1, stop: 100, num: 3, log: true", "n_min") == (1, 10, 100)
 
 
+@pytest.mark.slow
 def test_default_folder_tells_settings_apart(command: Command) -> None:
     seen = set()
     changes = [], ["policy.tau=0.2"], ["policy.tau=0.25"], ["seed=2"], ["channel=bias"], ["+axes.tau=[0.1,0.2]"]

@@ -259,6 +259,7 @@ def test_version_and_config(command: Command) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.slow
 def test_quiet_without_a_terminal(process: Start, tmp_path: Path) -> None:
     answer = finish(process("+axes.tau=[0.0,0.2]", "+axes.world=[report_main_71,report_band_58]", "runs=4", "out=a"))
     assert answer.code == 0
@@ -268,6 +269,7 @@ def test_quiet_without_a_terminal(process: Start, tmp_path: Path) -> None:
     assert "4 cells, 4 runs each" in answer.out
 
 
+@pytest.mark.slow
 def test_output_in_an_ascii_locale(process: Start) -> None:
     answer = finish(process("+axes.tau=[0.0,0.2]", "runs=4", "out=a", env={"PYTHONIOENCODING": "ascii"}))
     assert answer.code == 0, answer
@@ -360,6 +362,7 @@ def test_repeated_load_is_pure() -> None:
     assert a == b
 
 
+@pytest.mark.slow
 def test_same_store_from_any_working_folder(process: Start, command: Command, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     answer = finish(process("+axes.tau=[0.1,0.2]", "runs=4", f"out={tmp_path / 'a'}", cwd=tmp_path / "elsewhere"))
@@ -369,6 +372,7 @@ def test_same_store_from_any_working_folder(process: Start, command: Command, tm
     assert files("elsewhere") == {}
 
 
+@pytest.mark.slow
 def test_a_narrowed_sweep_draws_what_still_fits(answers: Callable[[Main], Command], tmp_path: Path) -> None:
     draws = answers(main)
     said = draws("+sweep=paper", "axes.world=[report_main_71]", "runs=20", "out=p")

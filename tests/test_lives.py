@@ -70,6 +70,7 @@ def check(one: Cell, seed: int, run: int) -> list[Life]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(strategies.cells, strategies.seeds, st.integers(0, 2**32 - 2))
 def test_lives_add_up_to_what_the_kernel_counts(one: Cell, seed: int, run: int) -> None:

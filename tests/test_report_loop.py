@@ -213,6 +213,7 @@ def test_a_suite_of_programs_has_no_strata(sections: dict[str, Sections]) -> Non
 # ---------------------------------------------------------------- from probes to a run
 
 
+@pytest.mark.slow
 def test_probes_split_and_run(
     service: Service, sections: dict[str, Sections], answers: Callable[..., Command], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
