@@ -301,7 +301,8 @@ def _cures(found: dict[str, Any]) -> list[str]:
         return []
     lines, helps = ["", "what to change"], found["cures"][:MOST_CURES]
     if found["kappa"]["value"] <= 0:
-        why = "passes and failures look alike" if found["kappa"]["value"] == 0 else "passes and failures look the wrong way round"
+        wrong = found["kappa"]["interval"] is not None and found["kappa"]["interval"][1] < 0
+        why = "passes and failures look the wrong way round (is a column turned round?)" if wrong else "passes and failures look alike"
         return lines + _wrapped(f"kappa is {found['kappa']['value']:.3f}: {why}. No tau or n_min helps; use another judge.")
     if not helps:
         return lines + _wrapped("Nothing tried here makes it fit; use another judge. " + " ".join(found["no_cures"][:2]))
@@ -310,15 +311,16 @@ def _cures(found: dict[str, Any]) -> list[str]:
         if min(found[name]["n_effective"] for name in ERRORS) < ENOUGH:
             return lines
         lines += _wrapped("At the rates seen:")
-    rows = [["", "rho_fp", "rho_pf", "tau", "n_min", "calls", "good lost", "bad kept", "n_min, surely"]]
+    rows = [["", "rho_fp", "rho_pf", "tau", "least n_min", "calls", "good lost", "bad kept", "n_min, surely"]]
     for cure in helps:
         sure = "none" if cure["n_min_sure"] is None else f"{cure['n_min_sure']:,}"
         chances = [chance(cure["lost"]), chance(cure["kept"])]
         rates = [f"{cure['rho_fp']:.3f}", f"{cure['rho_pf']:.3f}"]
         rows.append([short(cure["label"], 44), *rates, f"{cure['tau']:g}", f"{cure['n_min']:,}", f"{cure['calls']:g}", *chances, sure])
+    note = "At the least n_min: the good skill is ever lost, the bad one passes its first test. Surely: at the ends of the intervals too."
     left = len(found["no_cures"]) + len(found["cures"]) - len(helps)
     more = _wrapped(f"({left} more that help less or not at all are in report.json, with the reason.)", "  ") if left else []
-    return lines + columns(rows) + more
+    return lines + columns(rows) + textwrap.wrap(note, WIDE, initial_indent="  ", subsequent_indent="  ") + more
 
 
 def _pairs(found: dict[str, Any]) -> list[str]:
