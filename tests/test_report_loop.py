@@ -437,6 +437,7 @@ def test_the_log_of_the_gallery_is_taken_up(tmp_path: Path, monkeypatch: pytest.
     path = _unpacked(tmp_path)
     reader = Reader(path)
     identity, before = reader.identity, reader.one("SELECT count(*), sum(role = 'solver') FROM calls")
+    over = reader.one("SELECT count(*) FROM rounds")[0]
     reader.close()
     settings = replace(understood(path, identity)[0], sandbox="limits")
     asked: list[Any] = []
@@ -460,8 +461,8 @@ def test_the_log_of_the_gallery_is_taken_up(tmp_path: Path, monkeypatch: pytest.
     same_run(path, run.told(settings, suite, identity["tasks"], identity["prior_text"], plan))
     with pytest.raises(ServiceError, match="gone"):
         asyncio.run(run.prompted(plan, path, watching, (suite, *halves), lambda _: None))
-    assert len(watching.rows) == 4
-    assert len(asked) == 1
+    assert len(watching.rows) == over >= 4
+    assert 1 <= len(asked) <= Gone.slots  # what comes after the log's last call
     assert before[0] > 1000
     again = Reader(path)
     assert tuple(again.one("SELECT count(*), sum(role = 'solver') FROM calls")) == tuple(before)
