@@ -76,6 +76,10 @@ def reasons(found: dict[str, Any], point: Point) -> list[str]:
     if found["rho_fp"] is None:
         return ["The file has scores alone, and no threshold: a judge that gives no verdicts has no rates yet."]
     out = []
+    if found["invalid"] and found["invalid"]["left_out"] is None:
+        out.append(
+            "It gave no verdict that can be read, in any row: all count as fail, as in the loop. Look at its prompt and answers first."
+        )
     if found["by_score"]:
         chosen = found["curve"]["at_tau"]
         out.append(
@@ -89,6 +93,9 @@ def reasons(found: dict[str, Any], point: Point) -> list[str]:
         if verdict.startswith(place.NO_GO) and side["where"] != place.PAST:
             continue
         out.append(_reason(side, rate, name))
+    if sum(side["where"] == place.PAST for side in found["edges"]) == 2:  # each edge has its fate, and they exclude each other
+        out = [sentence.partition(" With such a judge")[0] for sentence in out]
+        out.append("Past both edges the curator retires by accident, or the better skill first.")
     if found["verdict"] == place.GO:
         out.append(found["theory"]["advice"][0])
     if blind := blind_to(found):
@@ -162,8 +169,6 @@ def notes(found: dict[str, Any], unscored: str = "") -> list[str]:
         return out
     if lost := found["invalid"]:
         left = lost["left_out"]
-        if left is None:
-            out.append("It gave no verdict that can be read, in any row: all count as fail, as in the loop.")
     if lost and left is not None:
         without = [f"{name} = {left[name]['value']:.3f}" for name in ERRORS if left[name]["value"] is not None]
         among = f"{lost['true_fails']} of true fails, {lost['true_passes']} of true passes"
