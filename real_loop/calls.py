@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from real_loop.log import Log, plain
 from real_loop.models import Budget, Client, Overflow, Request
+from real_loop.reuse import Known
 from real_loop.roles import EVAL, At
 from sim.errors import RunError
 
@@ -72,10 +73,14 @@ class Calls:
         What the seeds of sampling are made of, with the place of the call.
     paired
         Whether the eval phase asks the same thing once only: its seeds do not depend on the round.
+    known
+        Logs whose answers are taken over.
     """
 
-    def __init__(self, log: Log, clients: Mapping[str, Client], budget: Budget, seed: int, run: int, paired: bool) -> None:
-        self.log, self.clients, self.budget = log, clients, budget
+    def __init__(
+        self, log: Log, clients: Mapping[str, Client], budget: Budget, seed: int, run: int, paired: bool, known: Known | None = None
+    ) -> None:
+        self.log, self.clients, self.budget, self.known = log, clients, budget, known
         self.seed, self.run, self.paired = seed, run, paired
         self.free = {id(client): asyncio.Semaphore(client.slots) for client in clients.values()}
         self.stopping: BaseException | None = None
@@ -123,6 +128,7 @@ class Calls:
             todo = "the log was written by other code or with other data; start anew with another out="
             raise RunError(where, "another request", "the one as logged", todo)
         row = self.alike(at, role, text) if row is None else row
+        row = self._taken(key, role, request, text) if row is None else row
         if row is None:
             row = await self._made(key, role, request, text)
         tokens = row["input_tokens"] + row["output_tokens"]
@@ -131,6 +137,16 @@ class Calls:
             kept = json.loads(said)
             said, top = kept["text"], None if kept["top"] is None else tuple((str(t), float(p)) for t, p in kept["top"])
         return Answered(row["id"], said, row["stop_reason"], tokens, row["cost"], row["seconds"], top)
+
+    def _taken(self, key: tuple[int, str, str, str, int], role: str, request: Request, text: str) -> dict[str, Any] | None:
+        """Return a call that another log answers, logged as one of this run; None if none does."""
+        found = self.known.answer(self.log, role, key[3], request, text) if self.known is not None else None
+        if found is None:
+            return None
+        self.check()
+        row = {**dict(zip(("round", "phase", "role", "subject", "attempt"), key, strict=True)), "request": text, **found}
+        row["id"] = self.log.add("calls", row)
+        return row
 
     async def _made(self, key: tuple[int, str, str, str, int], role: str, request: Request, text: str) -> dict[str, object]:
         client = self.clients[role]

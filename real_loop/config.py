@@ -24,7 +24,7 @@ CONF: Final = Path(__file__).resolve().parent / "conf"
 GROUPS: Final = {"subset": CONF, "policy": SIM_CONF, "reward": CONF, "ablation": CONF}
 RATES: Final = ("q", "rho", "rho_fp", "rho_pf")
 # What changes how a run is made, but not which run it is: not part of its folder's name nor of its log's identity.
-FREE: Final = ("budget", "sandbox", "concurrency", "servers", "patience", "out", "base_url")
+FREE: Final = ("budget", "sandbox", "concurrency", "servers", "patience", "out", "base_url", "reuse")
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def read_args(overrides: Sequence[str]) -> dict[str, Any]:
         if key in given:
             raise InputError(key, "two values", "one")
         try:
-            given[key] = text if key == "out" else yaml.safe_load(text)
+            given[key] = text if key in ("out", "reuse") else yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none, a number of thousands of digits
             raise InputError(override, "a value that cannot be read", "a number, a name, true, false or null") from None
         if key in GROUPS and not isinstance(given[key], str):
@@ -247,6 +247,8 @@ def _check_scripted(settings: Settings, given: Mapping[str, Any]) -> None:
         raise InputError("ablation", f"{name} with a scripted model", "A1, A2, A4, A6 or A7", f"scripted roles have no {idle[str(name)]}")
     if settings.writing.prior != "default" or settings.writing.rewrite_every or settings.writing.similarity is not None:
         raise InputError("writing", "a prior or a similarity with a scripted model", "neither", "scripted roles write and compare no texts")
+    if settings.reuse is not None:
+        raise InputError("reuse", "logs with a scripted model", "none", "scripted roles ask nothing")
     if any(key.startswith("budget") for key in given):
         raise InputError("budget", "a budget with a scripted model", "none", "scripted roles ask no model")
 

@@ -169,8 +169,8 @@ class Log:
             return self.db.execute(query, tuple(map(_kept, values))).fetchall()
 
     def add(self, table: str, row: Mapping[str, Any]) -> int:
-        """Commit a row; return its number. ``part`` and ``at`` are filled in."""
-        full = {**row, "part": self.part, "at": time.time()}
+        """Commit a row; return its number. ``part``, unless it is given, and ``at`` are filled in."""
+        full = {"part": self.part, **row, "at": time.time()}
         names = ", ".join(full)
         marks = ", ".join("?" * len(full))
         with self._writing():
@@ -216,9 +216,14 @@ class Log:
             return wall_seconds(self.db)
 
     def spent(self) -> tuple[int, int, float, int]:
-        """Return calls that were answered, tokens, cost (USD), and how many of the calls have no known cost, so far."""
+        """Return calls that were answered, tokens, cost (USD), and how many of the calls have no known cost, so far.
+
+        What was taken over from other logs (part 0) was not spent here.
+        """
         query = "SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost), 0), coalesce(sum(cost IS NULL), 0) "
-        row = self.one(query + "FROM calls WHERE stop_reason != 'overflow'")  # real_loop.calls.OVERFLOW: refused before it was asked
+        row = self.one(
+            query + "FROM calls WHERE part > 0 AND stop_reason != 'overflow'"
+        )  # real_loop.calls.OVERFLOW: refused before it was asked
         return int(row[0]), int(row[1]), float(row[2]), int(row[3])
 
 

@@ -128,7 +128,7 @@ class Loop:
 
     def spent(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return tokens and cost of the calls made for one capsule, retries included, and the seconds they and the grader took."""
-        query = """SELECT coalesce(sum(input_tokens + output_tokens), 0), sum(cost), coalesce(sum(seconds), 0) FROM calls
+        query = """SELECT coalesce(sum((input_tokens + output_tokens) * (part > 0)), 0), sum(cost), coalesce(sum(seconds), 0) FROM calls
             WHERE round = ? AND phase = ? AND subject = ? AND role IN ('router', 'solver', 'judge')"""
         tokens, cost, seconds = self.log.one(query, (row["round"], row["phase"], row["task"]))
         return {"tokens": tokens, "cost": cost, "seconds": row["seconds"] + seconds}

@@ -205,7 +205,7 @@ def spending(reader: Reader | Log) -> dict[int, Spending]:
     """Return what was spent in each round."""
     query = """SELECT round, sum(stop_reason != 'overflow'), sum(input_tokens + output_tokens), coalesce(sum(cost), 0),
         sum(cost IS NULL), sum(seconds)
-        FROM calls GROUP BY round"""
+        FROM calls WHERE part > 0 GROUP BY round"""
     return {row[0]: Spending(*tuple(row)[1:]) for row in reader.db.execute(query)}
 
 

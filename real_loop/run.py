@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from real_loop.library import Library
 from real_loop.log import Log, check
 from real_loop.loop import Loop, Watch
 from real_loop.models import Budget, Client, Patience, Spent, open_client
+from real_loop.reuse import Known, paths_of
 from real_loop.rewards import Flips, Judged, Observer
 from real_loop.roles import At, Cast
 from real_loop.roles.prompted import Judge, PromptedCritic, PromptedRouter, PromptedSolver, PromptedSynthesizer, TopHit
@@ -191,11 +192,14 @@ async def prompted(plan: Plan, path: Path | str, watch: Watch, chosen: Chosen, n
     tasks = {"train": [t.id for t in train], "eval": [t.id for t in evals]}
     this = told(settings, suite, tasks, prior, plan)
     check(path, this)  # before servers are started
-    budget = LoggedBudget(settings)
+    budget, sources = LoggedBudget(settings), paths_of(settings.reuse)
+    known = Known(sources, settings) if sources else None
     async with clients(settings, budget, note) as models:  # before a log is begun: a model that cannot be opened leaves none
-        with closing(Log(path, this, {"sandbox": settings.sandbox})) as log:
+        with closing(Log(path, this, {"sandbox": settings.sandbox, "reuse": sources})) as log, ExitStack() as stack:
+            if known is not None:
+                stack.callback(known.close)
             budget.keep(log)
-            calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired")
+            calls = Calls(log, models, budget, settings.seed, settings.run, settings.evals == "paired", known)
             cast = Cast(
                 TopHit() if roles.mode == "top_hit" else PromptedRouter(calls, roles.router, trade),
                 PromptedSolver(calls, roles.solver, trade),

@@ -118,11 +118,17 @@ class Settings(Group):
     servers: int | None = param("servers of a local model; null: one for each core", at_least=1, at_most=256, default=None)
     patience: float = param("how long a failing service is asked again", "s", at_least=0, at_most=1e6)
     out: str | None = param("folder of the log and the figures", default=None)
+    reuse: str | None = param("logs whose answers to the very same questions are taken over, separated by commas", default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.reward.kind == "channel" and self.reward.spread and self.reward.unit == "topic" and not self.scripted:
             raise InputError("reward.unit", "'topic'", "task: real tasks have no known topic")
+
+    def model_of(self, role: str) -> str | None:
+        """Name the model of a role."""
+        own: Role = getattr(self.roles, role)
+        return own.model or self.model
 
     @property
     def scripted(self) -> str | None:

@@ -20,7 +20,7 @@ OWN: Final = Path("outputs") / "splits"
 
 def solver_model(settings: Settings) -> str:
     """Return the model whose failures chose the tasks."""
-    return str(settings.roles.solver.model or settings.model)
+    return str(settings.model_of("solver"))
 
 
 def split_name(subset: str, model: str) -> str:
