@@ -223,8 +223,9 @@ class _Player:
             here = before.keys() - self._shelf().keys()
             for gone in here:
                 self._end(before[gone], t, EVICTED)
-            self._decided(t, 1, here, self.evicted[number], EVICTED)
-            self._censor(t, self.evicted[number])
+            there = self.evicted.get(number, set())  # the log notes nobody's coming to the shelf that it began with
+            self._decided(t, 1, here, there, EVICTED)
+            self._censor(t, there)
 
     def _roll_back(self, t: int, passes: int, attempted: int) -> None:
         before = self._shelf()
@@ -304,27 +305,28 @@ def _main(args: list[str]) -> int:
     from real_loop.worth import probed, worth
 
     log, given = _given(args)
-    with closing(Reader(log)) as reader, snapshot(reader):
+    with Progress("replay") as progress, closing(Reader(log)) as reader, snapshot(reader):
+        progress.note("reading the log")
         history = History(reader)
+        history.check()
         _played(history, given.pop("unfinished", False))
+        check(history)
         out, figures = given.pop("out", None), given.pop("figures", True)
         if not isinstance(figures, bool):
             raise InputError("figures", repr(figures), "yes or no")
-        asked = conditions(history, given)
-        with Progress("replay") as progress:
-            progress.note("checking the log")
-            history.check()
-            check(history)
-            progress.start(len(asked), unit="conditions")
-            found = []
-            for condition in asked:
-                found.append((condition.values, play(history, condition.sensor, condition.policy)))
-                progress.advance(1, True)
-            probes = probed(history)
-            report = replay_report.report(history, found, worth(history, probes[0] if probes else None), probes[1] if probes else None)
+        asked, found = conditions(history, given), []
+        progress.start(len(asked), unit="conditions")
+        for condition in asked:
+            found.append((condition.values, play(history, condition.sensor, condition.policy)))
+            progress.advance(1, True)
+        probes = probed(history)
+        report = replay_report.report(history, found, worth(history, probes[0] if probes else None), probes[1] if probes else None)
     replay_report.say(report)
     if out is not None:
-        for file in replay_report.write(report, Path(out).expanduser(), figures):
+        with Progress("replay") as progress:
+            progress.note("writing")
+            files = replay_report.write(report, Path(out).expanduser(), figures)
+        for file in files:
             print(file)
     return 0
 

@@ -132,10 +132,10 @@ def _interval(k: int, n: int) -> tuple[float, float]:
 
 
 def _ends(a: float, b: float) -> tuple[float, float]:
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     tail = (1 - CONFIDENCE) / 2
-    return float(beta.ppf(tail, a, b)), float(beta.isf(tail, a, b))
+    return float(betaincinv(a, b, tail)), 1.0 - float(betaincinv(b, a, tail))
 
 
 # ---------------------------------------------------------------- probes
