@@ -2,9 +2,9 @@
 
 What is played are the logged trials in the logged order. A library with the policy asked for is fed what the sensor asked for would have
 reported of them; skills come when they came in the log. A skill that the policy removes is gone from then on; one that it keeps though it
-left the log has no trials any more, so it ends there, *censored*. Each skill is thus judged by its own logged trials, up to the moment it
-left the log, whatever becomes of the others: that is what a replay can answer, and why there is one way of playing and not a second one
-that stops where the two part.
+left the log has no trials any more, so it ends there, *censored*. So a skill is retired or not by its own logged trials, up to the moment
+it left the log, whatever lever 1 makes of the others: that is what a replay can answer, and why there is one way of playing and not a
+second one that stops where the two part. Lever 2 compares the skills of a shelf: it looks at those that are on both.
 
 It cannot say what would have happened instead. A skill retired here but not there would have freed its tasks for others; one kept here
 would have gone on getting trials; another shelf is routed otherwise; and failures seen otherwise would have written other skills. So

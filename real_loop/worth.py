@@ -2,12 +2,13 @@
 
 A skill's trials passed at some rate. Had the same tasks been attempted without a skill, they would have passed at another: that is
 estimated from the trials of these tasks without a skill (those of the first round, and those where the router declined) and from the
-probes that the tasks were chosen by. Few trials without a skill say little of a task, and they are no random ones: tasks were chosen
-since probes failed, and skills are written from failures. Taken at face value both would make every skill look good. So each task has a
-posterior: the tasks are drawn from a Beta, whose mean and size are integrated over a grid with the weights that all trials without a skill
-give them, and given that Beta the counts of a task are all there is to know of it, however it was chosen (selection by what is known
-is ignorable, Rubin 1976). The difference of the two rates has an interval made of the intervals of both (Zou and Donner 2008: their
-squared arms add up); where it includes zero, the log cannot tell.
+probes that the tasks were chosen by. These are no random ones: tasks were chosen since probes failed, and skills are written from
+failures, so that taken at face value they can make skills look better than they are. So each task has a posterior: tasks are drawn from a
+Beta, whose mean and size are integrated over a grid with the weights that all trials without a skill give them, and given that Beta the
+counts of a task are all there is to know of it, however it was chosen (selection by what is known is ignorable, Rubin 1976). Of the 60
+train tasks in the gallery's log of MBPP+ probes passed at 0.211; their posterior mean is 0.241, and the first round passed at 0.267.
+The difference of the two rates has an interval made of the intervals of both (Zou and Donner 2008: their squared arms add up); where it
+includes zero, the log cannot tell.
 """
 
 from __future__ import annotations
