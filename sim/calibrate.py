@@ -1,5 +1,7 @@
 """``python -m sim.calibrate``: fit the worlds of the presets to what papers report, and say what the reports leave open.
 
+With ``from=LOG`` it estimates the world of a real run from its log instead (:mod:`real_loop.estimate`).
+
 Targets are read by :mod:`sim.targets`, the loss is that of :mod:`sim.fit`, the search :mod:`sim.search`, the report
 :mod:`sim.fitted`.
 """
@@ -106,6 +108,8 @@ def read(args: Sequence[str]) -> Settings:
         if not equals:
             raise InputError(arg or "''", "an argument without =", "key=value", "see python -m sim.calibrate --help")
         if key not in known:
+            if key in ("probes", "draws", "unfinished"):
+                raise InputError(key, "a key that goes with from=LOG", "from= beside it", "see python -m sim.calibrate --help")
             near = difflib.get_close_matches(key, known, n=1) or known
             raise InputError(key, "an unknown key", " or ".join(near) if len(near) == 1 else "one of " + ", ".join(known))
         if not text.strip():
@@ -173,10 +177,16 @@ def main(args: Sequence[str]) -> int:
 
 def _main(args: list[str]) -> int:
     if {"--help", "-h"} & set(args):
-        print(help_text())
+        from real_loop.estimate.command import HELP as FROM_LOGS
+
+        print(f"{help_text()}\n\nOr estimate the world of a run of python -m real_loop from its log:\n\n{FROM_LOGS}", end="")
         return 0
     if flags := [a for a in args if a.startswith("-")]:
         raise InputError(flags[0], "an unknown option", "key=value or --help")
+    if any(a.startswith("from=") for a in args):
+        from real_loop.estimate import command  # the simulator knows no logs until it is asked about one
+
+        return command.run(args, list(Settings.__dataclass_fields__))
     settings = read(args)
     everything = read_targets(settings.targets)
     start = read_start(settings.start) if settings.start else None

@@ -29,7 +29,7 @@ OWN: Final = ("n_train", "n_eval", "effect.mean", "start")  # of a world, not of
 UNFITTED: Final = (("bias:0.3", "retired"), ("bias:0.3", "delta_clean"), ("bias:0.3", "wrongly_retired"), ("clean", "lift"))
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Replace a file in one step, so that it is whole at any instant.
 
     Raises
@@ -49,7 +49,7 @@ def _write(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, whole at any instant; InputError if that is not possible."""
-    _write(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def _plain(value: float) -> float | None:
@@ -155,7 +155,7 @@ def ranges(problem: Problem, walked: Walk, runs: int, best: float) -> dict[str, 
 # ---------------------------------------------------------------- presets
 
 
-def _yaml(texts: Mapping[str, str]) -> list[str]:
+def yaml_lines(texts: Mapping[str, str]) -> list[str]:
     """Return YAML lines of values by path; those of a group in one line."""
     groups: dict[str, list[str]] = {}
     for path, text in texts.items():
@@ -171,7 +171,7 @@ def presets(problem: Problem, values: Mapping[str, float]) -> dict[str, str]:
     for path in (p.path for p in parameters(World) if p.path not in OWN and not p.path.startswith("difficulty.")):
         value: Any = reduce(getattr, path.split("."), first)
         shared[path] = "null" if value is None else value if isinstance(value, str) else f"{value:g}"
-    out = {f"roles/{ROLES}.yaml": "\n".join(["# Router, critic and synthesiser as calibrated.", *_yaml(shared)]) + "\n"}
+    out = {f"roles/{ROLES}.yaml": "\n".join(["# Router, critic and synthesiser as calibrated.", *yaml_lines(shared)]) + "\n"}
     for subset in problem.subsets:
         world = problem.worlds(values)[subset]
         d = world.difficulty
@@ -191,7 +191,7 @@ def presets(problem: Problem, values: Mapping[str, float]) -> dict[str, str]:
 def write_presets(problem: Problem, values: Mapping[str, float], folder: Path) -> None:
     """Write the presets below a folder; InputError if that is not possible."""
     for name, text in presets(problem, values).items():
-        _write(folder / name, text)
+        write_text(folder / name, text)
 
 
 # ---------------------------------------------------------------- terminal

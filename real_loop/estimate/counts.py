@@ -10,7 +10,6 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -62,6 +61,8 @@ class Counts:
         Tasks that were probed and are not among the N, by the number of probes that passed; empty without probes.
     probes, keep
         How many probes chose the tasks, and by which rule.
+    mode
+        How the router decides.
     labels
         Names of the D labels.
     labelled
@@ -91,6 +92,7 @@ class Counts:
     others: np.ndarray
     probes: int
     keep: str
+    mode: str
     labels: tuple[str, ...]
     labelled: np.ndarray
     rare: np.ndarray
@@ -107,11 +109,17 @@ class Counts:
     picks: np.ndarray
 
     @property
-    def at_hand(self) -> int:
-        """Routings with a skill on the shelf."""
-        m = (self.routes.shape[2] - 2) // 2
-        last = self.routes[:, -1]  # as if no skill were on topic: each routing counts once
-        return int(last[:, 3 : 2 + m].sum() + last[:, 2 + m :].sum())
+    def own(self) -> np.ndarray:
+        """The label that most failures of each task have, the first of equals; D for a task without a labelled failure. Shape (N,)."""
+        return np.where(self.labelled.any(axis=1), self.labelled.argmax(axis=1), len(self.labels))
+
+    @property
+    def on_topic(self) -> np.ndarray:
+        """Whether a pair's skill is of the label that most failures of its task have, bool, shape (P,). For counts shown, not estimates."""
+        if not len(self.topic_of):
+            return np.zeros(len(self.pair_n), bool)
+        label = np.where(self.column >= 0, self.topic_of[self.column], -1)
+        return np.asarray(label[self.pair_skill] == self.own[self.pair_task])
 
 
 def gather(histories: Sequence[History], probes: Probes | None = None) -> Counts:
@@ -187,14 +195,13 @@ class _Trials:
             self.about.append((name, past.skill.cluster, phantom_share(history, number)))
         keys = _Keys(history)
         inject = history.settings.roles.mode != "withheld"
-        routed = history.settings.roles.mode != "top_hit"  # there the most similar skill is taken, and nothing decided
         for (t, phase), rows in sorted(history.trials.items(), key=lambda item: (item[0][0], item[0][1] != TRAIN)):
             shelf = history.shelves.get((t, phase), ())
             numbers = tuple(self.skills[self.logs, skill.number] for skill in shelf)
             for row in rows:
                 task = self._task(history, phase, row)
                 skill = None if row["skill"] is None else self.skills[self.logs, row["skill"]]
-                if routed and numbers and self._new(keys.route(row, shelf)):
+                if numbers and self._new(keys.route(row, shelf)):
                     self.routings.append((task, skill, numbers))
                 if row["passed"] is None:
                     continue
@@ -251,7 +258,9 @@ class _Trials:
         if probes is not None:
             asked = probes.probes
             if unknown := [name for name in self.names if name not in probes.passes]:
-                raise InputError("probes", f"none of the task {unknown[0]}", f"those that chose the tasks of {first.path}", "give its split")
+                raise InputError(
+                    "probes", f"none of the task {unknown[0]}", f"those that chose the tasks of {first.path}", "give its split"
+                )
             probed = np.array([[probes.passes[n], asked - probes.passes[n]] for n in self.names], np.float64)
             mine = set(self.names)
             others = np.bincount([k for name, k in probes.passes.items() if name not in mine], minlength=asked + 1).astype(np.float64)
@@ -278,6 +287,7 @@ class _Trials:
             others=others,
             probes=asked,
             keep=keep,
+            mode=first.settings.roles.mode,
             labels=tuple(labels),
             labelled=labelled,
             rare=rare,
@@ -360,6 +370,8 @@ class _Keys:
         if self.scripted:
             texts = tuple((skill.cluster, skill.insight) for skill in shelf)
             return ("route", *self.key, row["round"], row["phase"], row["position"], texts)
+        if row["route_call"] is None:  # the most similar skill: the same whenever the shelf is
+            return ("route", row["phase"], row["task"], tuple((skill.name, skill.insight) for skill in shelf))
         return ("route", self.requests.get(row["route_call"], (id(self.history), row["id"])))
 
     def solve(self, row: Row) -> Any:
@@ -369,11 +381,6 @@ class _Keys:
             text = None if skill is None else (skill.cluster, skill.insight)
             return ("solve", *self.key, row["round"], row["phase"], row["position"], text)
         return ("solve", self.requests.get(row["solve_call"], (id(self.history), row["id"])))
-
-
-def judged(histories: Sequence[History]) -> list[tuple[Path, History]]:
-    """Return the logs whose rewards came from a judge."""
-    return [(Path(h.path), h) for h in histories if h.settings.reward.kind == "judge"]
 
 
 def verdicts(history: History) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -174,6 +174,8 @@ class Chain:
         number = np.arange(most)
         self.log_none = number[:, None] * np.log1p(-RATE)
         self.log_some = np.log(np.maximum(-np.expm1(self.log_none), 1e-300))
+        if c.mode == "top_hit":  # a skill is taken whatever they are
+            self.log_none, self.log_some = np.zeros_like(self.log_none), np.zeros_like(self.log_some)
         self.power = RANK[:, None] ** -SKEW
         self.log_total = np.log(np.cumsum(self.power, axis=0))
         self.log_rank = np.log(RANK)
@@ -288,9 +290,9 @@ class Chain:
             if np.any(np.abs(log_shapes) > np.log(SHAPE_MOST)):
                 return -np.inf
             weight = self._weights(log_shapes)
-            out = np.log(self.likely @ weight).sum() - self.n * np.log(weight @ self.kept)
+            out = np.log(np.maximum(self.likely @ weight, 1e-300)).sum() - self.n * np.log(max(weight @ self.kept, 1e-300))
             if len(c.others):
-                out += c.others @ np.log(self.probe_rates @ weight / weight.sum())
+                out += c.others @ np.log(np.maximum(self.probe_rates @ weight / weight.sum(), 1e-300))
             return float(out - (log_shapes @ log_shapes) / (2 * SHAPE_SD**2))
 
         self.shapes.move(log_density, 2, adapt)
@@ -304,7 +306,8 @@ class Chain:
         at = self.place[c.pair_task]
         off_passes = c.pair_passes[~on].sum()
         off_trials = np.bincount(at[~on], c.pair_n[~on], len(LOGIT))
-        self.off = self._pick_one(-off_passes * OFF - off_trials @ self.cost_off - OFF**2 / (2 * OFF_SCALE**2) + np.log(np.where(OFF > 0, 1, 0.5)))
+        prior = np.log(np.where(OFF > 0, 1.0, 0.5)) - OFF**2 / (2 * OFF_SCALE**2)  # half a cell at 0
+        self.off = self._pick_one(prior - off_passes * OFF - off_trials @ self.cost_off)
         trials = np.bincount(c.pair_skill[on] * len(LOGIT) + at[on], c.pair_n[on], self.s * len(LOGIT)).reshape(self.s, len(LOGIT))
         passes = np.bincount(c.pair_skill[on], c.pair_passes[on], self.s)
         logs = passes[:, None] * EFFECT - trials @ self.cost_effect

@@ -204,6 +204,23 @@ def _split(path: Path, made: Any) -> Split:
     return Split(**values)
 
 
+def stored(path: Path) -> Split:
+    """Read a split as it is, of whatever suite.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is no split.
+    """
+    try:
+        made = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(str(path), "a file that is not JSON", "a split, as JSON", _AGAIN) from None
+    return _split(path, made)
+
+
 def read(path: Path, suite: Suite, model: str | None = None) -> Split:
     """Read a split for a suite and a model (None: any).
 
@@ -212,13 +229,7 @@ def read(path: Path, suite: Suite, model: str | None = None) -> Split:
     InputError
         It cannot be read, or is one of other tasks or another model.
     """
-    try:
-        made = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(str(path), "a file that is not JSON", "a split, as JSON", _AGAIN) from None
-    split = _split(path, made)
+    split = stored(path)
     if split.suite != suite.name:
         raise InputError(str(path), f"a split of {split.suite}", f"one of {suite.name}", f"say suite={split.suite}, or {_AGAIN}")
     if split.digest != suite.digest:
