@@ -65,6 +65,7 @@ BURN, STEPS = 600, 3000
 LOGIT: Final = np.linspace(-LOGIT_CLIP, LOGIT_CLIP, 81)
 EFFECT_STEP, OFF_STEP, SKEW_STEP, RATE_STEP = 0.1, 0.05, 0.03, 1 / 400
 EFFECT: Final = np.arange(-80, 81) * EFFECT_STEP
+EDGES: Final = np.concatenate([[-np.inf], EFFECT[:-1] + EFFECT_STEP / 2, [np.inf]])
 OFF: Final = np.arange(121) * OFF_STEP
 SKEW: Final = (np.arange(200) + 0.5) * SKEW_STEP
 RATE: Final = (np.arange(400) + 0.5) * RATE_STEP
@@ -121,7 +122,8 @@ class Walk:
 
     def __init__(self, start: np.ndarray, scale: float, rng: np.random.Generator) -> None:
         self.at, self.rng = start, rng
-        self.root, self.size = np.eye(len(start)) * scale, 1.0
+        self.root: np.ndarray = np.eye(len(start)) * scale
+        self.size = 1.0
         self.past: list[np.ndarray] = []
         self.taken = self.tried = 0
 
@@ -202,10 +204,10 @@ class Chain:
         self.draw_effects(adapt)
         self.draw_router()
         self.draw_labels()
-        for _ in range(3):
+        for _ in range(2):
             self.draw_number()
             self.draw_ranks()
-            self.draw_skew()
+        self.draw_skew()
 
     def values(self) -> np.ndarray:
         """Return the parameters, in the order of PATHS; numbers on a grid anywhere in their cell."""
@@ -239,8 +241,9 @@ class Chain:
         """Topics, given everything else of the tasks."""
         c, k = self.c, self.topics
         on, off = EFFECT[self.effect][c.pair_skill], -OFF[self.off]
-        here = LOGIT[self.place[c.pair_task]]
-        gain = c.pair_passes * (on - off) - c.pair_n * (log1pexp(here + on) - log1pexp(here + off))
+        here = self.place[c.pair_task]
+        cost = self.cost_effect[here, self.effect[c.pair_skill]] - self.cost_off[here, self.off]
+        gain = c.pair_passes * (on - off) - c.pair_n * cost
         columns = len(c.topic_of) + 1
         known = c.column[c.pair_skill] >= 0
         cell = (c.pair_task * columns + c.column[c.pair_skill])[known]
@@ -281,8 +284,7 @@ class Chain:
         c = self.c
         given = np.where(self.on_topic, c.pair_skill, self.s)
         trials = np.bincount(c.pair_task * (self.s + 1) + given, c.pair_n, self.n * (self.s + 1)).reshape(self.n, self.s + 1)
-        added = np.append(EFFECT[self.effect], -OFF[self.off])
-        logs = self.base - trials @ log1pexp(added[:, None] + LOGIT)
+        logs = self.base - trials @ np.append(self.cost_effect[:, self.effect], self.cost_off[:, [self.off]], axis=1).T
         # base has the chance of being kept in each row; where it is 1 the constant is 1
         self.likely = np.exp(logs - logs.max(axis=1, keepdims=True))
 
@@ -335,8 +337,8 @@ class Chain:
         from scipy.special import ndtr
 
         def cells(mean: float, log_sd: float) -> np.ndarray:
-            edges = np.append(EFFECT[:-1] + EFFECT_STEP / 2, np.inf)
-            return np.diff(ndtr((edges - mean) / np.exp(log_sd)), prepend=0.0)
+            below = ndtr((EDGES - mean) * np.exp(-log_sd))
+            return np.asarray(below[1:] - below[:-1])
 
         genuine = cells(sizes[0], sizes[1])[None, :]
         if not self.mixed:
