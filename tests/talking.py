@@ -87,7 +87,7 @@ def play(path: Path | str, watch: Watch, *more: str, stop: Callable[[int], None]
     async def played() -> None:
         budget = Budget()
         models = dict.fromkeys(("router", "solver", "critic", "synthesizer"), Talker(budget, stop))
-        calls = Calls(log, models, budget, s.seed, s.run, False)
+        calls = Calls(log, models, budget, s.seed, s.run, s.evals == "paired")
         train, evals = (tuple(CodeTask(name, f"Write {name}.", "f", "", "", (), ()) for name in tasks[part]) for part in ("train", "eval"))
         roles = PromptedRouter(calls, s.roles.router, CODING), PromptedSolver(calls, s.roles.solver, CODING), Reader()
         cast = Cast(

@@ -103,6 +103,7 @@ def _value(key: str, text: str) -> Any:
 def run(args: Sequence[str], others: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     from real_loop.estimate import estimate
+    from real_loop.estimate.counts import gather
 
     asked = read(args, others)
     histories = opened(asked)
@@ -117,6 +118,7 @@ def run(args: Sequence[str], others: Sequence[str]) -> int:
         "seed": asked.seed,
         "draws": asked.draws,
     }
+    gather(histories, probes)  # what is wrong with the logs is said before a folder is made
     _check_out(out, about)
     with Progress("estimating") as progress:
 

@@ -87,7 +87,9 @@ def prior(n: int, seed: int) -> np.ndarray:
     return out
 
 
-def sample(counts: Counts, steps: int = STEPS, burn: int = BURN, seed: int = 1, watch: Callable[[], None] | None = None) -> np.ndarray:
+def sample(
+    counts: Counts, steps: int | None = None, burn: int | None = None, seed: int = 1, watch: Callable[[], None] | None = None
+) -> np.ndarray:
     """Return draws from the posterior, shape (steps, len(PATHS)), consecutive ones correlated.
 
     Parameters
@@ -95,12 +97,13 @@ def sample(counts: Counts, steps: int = STEPS, burn: int = BURN, seed: int = 1, 
     counts
         What logs say.
     steps, burn
-        Draws kept, and dropped before them.
+        Draws kept, and dropped before them; None: STEPS and BURN.
     seed
         The same one gives the same draws.
     watch
         Called after each step.
     """
+    steps, burn = STEPS if steps is None else steps, BURN if burn is None else burn
     chain = Chain(counts, seed)
     out = np.empty((steps, len(PATHS)))
     for i in range(-burn, steps):
