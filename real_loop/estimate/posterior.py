@@ -12,6 +12,10 @@ So the parameters come as one joint posterior, and what is uncertain in one plac
 probes of all tasks the choice depends on nothing else and needs no correction; with the rule alone each pass rate is weighed by the
 chance that its probes kept the task.
 
+No critic sees an eval task fail, so its topic is known from its routings alone. Those do not count for the router and the weights of
+topics, only for effects: a cut, so that a router which is not as the model has it (one that picks at random, say) cannot explain itself
+by topics that nothing else tells of.
+
 Labels have no order, so the ranks of topics are unknown: the likelihood of what was seen is the sum over all ways to give D labels
 ranks among K. A World's approximations (bins of effects and difficulties) are not repeated here; the clip of the logit is.
 
@@ -160,7 +164,7 @@ class Chain:
     def __init__(self, counts: Counts, seed: int) -> None:
         c, self.rng = counts, np.random.default_rng(seed)
         self.c, self.n, self.d, self.s = c, len(c.tasks), len(c.labels), len(c.skills)
-        self.every = np.arange(self.n)
+        self.every, self.trained = np.arange(self.n), int(c.train.sum())
         # ---- tables that stay
         p, q = 1 / (1 + np.exp(-LOGIT)), 1 / (1 + np.exp(LOGIT))
         self.log_p, self.log_q = np.log(p), np.log(q)
@@ -266,10 +270,10 @@ class Chain:
         logs[:, : self.d] += true * c.labelled
         self.topic = self._pick(logs)
         self.own = np.append(c.labelled, np.zeros((self.n, 1)), axis=1)[self.every, self.topic].sum()
-        self.of_topic = np.bincount(self.topic, minlength=self.d + 1)
+        self.of_topic = np.bincount(self.topic[c.train], minlength=self.d + 1)
         column = self.column_of[self.topic]
         self.on_topic = known & (c.column[c.pair_skill] == column[c.pair_task])
-        self.routed = c.routes[self.every, column].sum(axis=0)
+        self.routed = c.routes[self.every, column][c.train].sum(axis=0)
 
     # ------------------------------------------------------------ pass rates and effects
 
@@ -372,7 +376,7 @@ class Chain:
         unseen = self.of_topic[self.d]
         weight = RANK[:k] ** -self.skew
         total = weight.sum()
-        out = -np.log(k) - self.n * np.log(total) - self.skew * (self.of_topic[: self.d] @ self.log_rank[rank])
+        out = -np.log(k) - self.trained * np.log(total) - self.skew * (self.of_topic[: self.d] @ self.log_rank[rank])
         if unseen:
             free = total - weight[rank].sum()
             if k == self.d or free <= 0:
@@ -428,7 +432,7 @@ class Chain:
 
     def draw_skew(self) -> None:
         """Skew, given which label has which rank."""
-        logs = -SKEW * (self.of_topic[: self.d] @ self.log_rank[self.rank]) - self.n * self.log_total[self.topics - 1]
+        logs = -SKEW * (self.of_topic[: self.d] @ self.log_rank[self.rank]) - self.trained * self.log_total[self.topics - 1]
         logs -= SKEW**2 / (2 * SKEW_SCALE**2)
         if unseen := self.of_topic[self.d]:
             free = np.ones(self.topics, bool)
