@@ -285,6 +285,27 @@ def test_topics_are_those_of_every_assignment(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(draws.mean(axis=0), sums / total, atol=0.12)
 
 
+def test_effects_are_those_of_quadrature() -> None:
+    """Tasks that pass half the time, surely: mean, spread and loss off topic beside integrals over each effect."""
+    n, passes = np.array([10, 10, 20, 16, 25.0]), np.array([9, 2, 12, 15, 6.0])  # the last skill is of no label that tasks have
+    places = np.arange(5)
+    counts = replace(
+        only_bare(np.full((5, 2), 2000.0), "all"), labelled=np.full((5, 1), 30.0), skills=tuple("abcde"), phantom=np.zeros(5),
+        column=np.array([0, 0, 0, 0, -1]), topic_of=np.array([0]), pair_task=places, pair_skill=places, pair_n=n, pair_passes=passes,
+        routes=np.zeros((5, 2, 4)), picks=np.zeros((5, 2)),
+    )  # fmt: skip
+    means, spreads, effects = np.linspace(-6, 6, 121), (np.arange(80) + 0.5) / 20, np.linspace(-12, 12, 481)
+    density = np.exp(-(means**2) / (2 * posterior.MEAN_SD**2))[:, None] * np.exp(-(spreads**2) / 2)
+    normal = np.exp(-((effects - means[:, None, None]) ** 2) / (2 * spreads[:, None] ** 2)) / spreads[:, None]
+    for passed, trials in zip(passes[:4], n[:4], strict=True):
+        density *= normal @ np.exp(-passed * np.logaddexp(0, -effects) - (trials - passed) * np.logaddexp(0, effects))
+    want = [np.average(x, weights=density.sum(axis=1 - i)) for i, x in enumerate((means, spreads))]
+    losses = np.linspace(0, 6, 601)
+    loss = np.exp(-(losses**2) / 2 - passes[4] * np.logaddexp(0, losses) - (n[4] - passes[4]) * np.logaddexp(0, -losses))
+    draws = sample(counts, 1200, 100)[:, 7:10]
+    np.testing.assert_allclose(draws.mean(axis=0), [*want, np.average(losses, weights=loss)], atol=0.12)
+
+
 # ---------------------------------------------------------------- intervals
 
 
