@@ -28,8 +28,10 @@ from real_loop.validate.compare import (
     scores,
     verdict,
 )
+from real_loop.validate.criticism import CHECKS, NONE, Traced, Trial, checked, trace
 from real_loop.validate.judged import judged, sentence
 from real_loop.validate.main import LEAST, read
+from real_loop.validate.page import broken
 from sim.errors import InputError
 from sim.model import Cell, World
 from sim.reference import Run
@@ -273,3 +275,65 @@ WRONG = (
 def test_bad_arguments(line: str) -> None:
     with pytest.raises(InputError):
         read(line.split())
+
+
+# ---------------------------------------------------------------- assumptions
+
+
+def trial(t: int, task: int, skill: int = NONE, passed: bool = False, label: int = NONE, shelf: tuple[int, ...] = (0, 1, 2)) -> Trial:
+    return Trial(t, task, shelf, skill, passed, passed, label)
+
+
+def test_checks_by_hand() -> None:
+    trials = [
+        trial(0, 0, label=1, shelf=()),
+        trial(0, 1, label=2, shelf=()),
+        trial(1, 0, 0, label=1),
+        trial(1, 1, 0, passed=True),
+        trial(2, 0, 0, label=3),
+        trial(2, 1, 1, passed=True),
+    ]
+    of = {name: check.measure(trials) for name, check in CHECKS.items()}
+    assert of["same_label"] == pytest.approx(1 / 3)  # task 0: labels 1, 1, 3
+    assert of["labels_in_use"] == pytest.approx(16 / 6)  # shares 2, 1, 1 of 4
+    assert of["favourite"] == pytest.approx(3 / 4)  # two of two, then one of two
+    assert of["same_skill_again"] == pytest.approx(1 / 2)
+    assert of["never_passed"] == pytest.approx(1 / 2)
+    assert of["bare_minus_skilled"] == pytest.approx(0 - 1 / 2)
+    assert np.isnan(of["routed_few"])
+    aging = [trial(t, t, 0, passed=t >= 3) for t in range(6)]
+    assert CHECKS["late_minus_early"].measure(aging) == 1.0
+
+
+def test_a_trace_of_a_scripted_log_is_that_of_the_simulator(logs: dict[str, Path]) -> None:
+    """Who was routed where, what came of it and on which topic a failure is booked: trial by trial."""
+    history = History(Reader(logs["noise"]))
+    assert history.cell is not None
+    s = history.settings
+    played = Traced(derive([history.cell]), s.seed, s.run, own_tasks(history.cell, s.seed, s.run), False)
+    played.play()
+    mine, theirs = played.kept, trace(history)
+    names: dict[int, int] = {}
+    assert len(mine) == len(theirs)
+    for a, b in zip(mine, theirs, strict=True):
+        assert (a.label == NONE) == (b.label == NONE)
+        assert names.setdefault(a.label, b.label) == b.label
+        assert replace(a, label=0) == replace(b, label=0)
+    assert len(set(names.values())) == len(names)
+
+
+def test_a_router_with_a_favourite_is_found(logs: dict[str, Path]) -> None:
+    """A check that is off in every log is told, with its direction; the others are not (seed fixed)."""
+    random = np.random.default_rng(2)
+    drawn = random.normal(size=(400, len(CHECKS), 3))
+    real = random.normal(size=(len(CHECKS), 3))
+    at = list(CHECKS).index("favourite")
+    real[at] += 4
+    drawn[:150, at + 1, 0] = np.nan  # a number that some simulated runs lack
+    seen = conditions.read([logs["clean"], logs["bias"], logs["noise"]])
+    said = broken(seen, checked(real, drawn))
+    assert len(said) == 1
+    assert "The router has a favourite" in said[0]
+    assert broken(seen, checked(random.normal(size=real.shape), drawn)) == [
+        f"No assumption of the model is found to break ({len(CHECKS)} checks)."
+    ]

@@ -141,6 +141,20 @@ class Plan:
     held_out: tuple[bool, ...]
 
 
+def clean(logs: Sequence[Seen]) -> tuple[Seen, ...]:
+    """Return the logs of clean runs.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = tuple(log for log in logs if log.clean)
+    if not found:
+        raise InputError("LOG", "no log of a clean run", "one at least, to fit the world to", "run it with reward=clean")
+    return found
+
+
 def plan(logs: Sequence[Seen], world: World) -> Plan:
     """Say which log is predicted from which.
 
@@ -156,14 +170,12 @@ def plan(logs: Sequence[Seen], world: World) -> Plan:
     InputError
         No log is of a clean run.
     """
-    clean = tuple(log for log in logs if log.clean)
-    if not clean:
-        raise InputError("LOG", "no log of a clean run", "one at least, to fit the world to", "run it with reward=clean")
-    fits, runs, held_out = [clean], [], []
+    fitted = clean(logs)
+    fits, runs, held_out = [fitted], list[Planned](), list[bool]()
     for log in logs:
         fit = 0
-        if log.clean and len(clean) > 1:
-            fits.append(tuple(other for other in clean if other is not log))
+        if log.clean and len(fitted) > 1:
+            fits.append(tuple(other for other in fitted if other is not log))
             fit = len(fits) - 1
         s = log.history.settings
         r, rates = s.reward, log.rates

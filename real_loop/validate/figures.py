@@ -90,7 +90,9 @@ def calibration(held: Sequence[Held], held_out: Sequence[bool]) -> Any:
         "band holds it at each quantile in 90 % of joint draws if predictions are right, since values of one run depend on each other."
     )
     lines = [h for h in held if not h.by_round]
-    legend = [Line2D([], [], label=label(h.name, False), **style.line_style(i, len(lines))) for i, h in enumerate(lines)]
+    legend: list[Line2D | Patch] = [
+        Line2D([], [], label=label(h.name, False), **style.line_style(i, len(lines))) for i, h in enumerate(lines)
+    ]
     legend += [Line2D([], [], color=style.INK, linewidth=2.4, label="all"), Patch(color=style.GREY, alpha=0.25, linewidth=0, label="90 %")]
     figure, panels = style.page(
         1, 2, 3.4, "Are the predictions calibrated?", "share of real values below a predicted quantile", caption,

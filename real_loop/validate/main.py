@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +14,8 @@ from sim.errors import InputError
 from sim.report import Progress, guarded
 
 if TYPE_CHECKING:
-    from real_loop.estimate import Estimated
+    from real_loop.estimate import Estimated, Probes
+    from real_loop.history import History
     from real_loop.validate.conditions import Plan, Seen
     from real_loop.validate.figures import Cliff
     from real_loop.validate.judged import Held
@@ -40,8 +39,8 @@ keys:
   figures=no     without figures
 """
 LEAST: Final = 320  # of draws: 1 of 321 is below a p of 5 % shared by fifteen variables
-FILES: Final = ("validate.md", "validate.json")
 CLIFF: Final = ("retired", "active_final", "tail_sampled")
+CHECKED: Final = 320  # joint draws of the checks, at least
 GRID: Final = np.linspace(0.0, 1.0, 21)
 
 
@@ -104,6 +103,8 @@ def _main(args: list[str]) -> int:
         return 0
     asked = read(args)
     from real_loop.validate import conditions, judged, predict
+    from real_loop.validate.criticism import criticise
+    from real_loop.validate.page import Found, say, write
 
     logs = conditions.read(asked.logs)
     with Progress("validate") as progress:
@@ -113,12 +114,36 @@ def _main(args: list[str]) -> int:
         draws = predict.predict(plan.runs, fits, tasks, asked.draws, asked.seed, lambda: progress.advance(1, True))
         held = judged.judged(logs, plan, draws)
         cliff = simulated(logs, plan, held, fits[0], tasks[0], asked, progress) if asked.figures else None
+        n = max(CHECKED, asked.draws // 2)
+        progress.start(n, "assumptions", "draws")
+        checks = criticise([log.history for log in logs], plan.runs, fits[0], tasks[0], n, asked.seed, lambda: progress.advance(1, True))
         progress.note("writing")
-        written = write(asked, logs, plan, held, fits[0], cliff)
-    say(logs, plan, held)
+        found = Found(logs, plan, held, checks, fits[0])
+        written = write(asked.out, found, cliff, asked.figures)
+    say(found)
     for path in written:
         print(path)
     return 0
+
+
+def probes_of(history: History, given: str | None) -> Probes | None:
+    """Return the probes that a log's tasks were chosen by: of the file named, or of the split for its subset and model if there is one.
+
+    Raises
+    ------
+    InputError
+        The file is none of these tasks and this model.
+    """
+    from real_loop.estimate.command import read_probes
+    from real_loop.tasks import OWN, SHIPPED, solver_model, split_name
+
+    if given is not None:
+        return read_probes(Path(given), [history])
+    subset = history.settings.subset
+    name = split_name(subset.name, solver_model(history.settings))
+    places = [Path(os.path.expanduser(subset.split))] if subset.split is not None else [OWN / name, SHIPPED / name]
+    found = next((path for path in places if path.exists()), None)
+    return read_probes(found, [history]) if found is not None and history.settings.scripted is None and subset.probes else None
 
 
 def fitted(logs: Sequence[Seen], asked: Asked) -> tuple[list[Estimated], list[Difficulty], Plan]:
@@ -129,18 +154,17 @@ def fitted(logs: Sequence[Seen], asked: Asked) -> tuple[list[Estimated], list[Di
     fits, tasks, plan
         Fits and what they saw of the tasks, in the plan's order.
     """
-    from real_loop.estimate import estimate, probes_of
-    from real_loop.validate.conditions import plan
+    from real_loop.estimate import estimate
+    from real_loop.validate.conditions import clean, plan
     from real_loop.validate.predict import Difficulty, bare
 
-    clean = [log.history for log in logs if log.clean]
     probes = probes_of(logs[0].history, asked.probes)
-    first = estimate(clean, probes, seed=asked.seed) if clean else None
-    made = plan(logs, first.world() if first else logs[0].history.cell.world)  # type: ignore[union-attr] - it refuses where none is clean
+    first = estimate([log.history for log in clean(logs)], probes, asked.draws, asked.seed)
+    made = plan(logs, first.world())
     histories = [[log.history for log in of] for of in made.fits]
-    fits = [first if i == 0 else estimate(of, probes, seed=asked.seed + i) for i, of in enumerate(histories)]
+    fits = [first if i == 0 else estimate(of, probes, asked.draws, asked.seed + i) for i, of in enumerate(histories)]
     tasks = [Difficulty(logs[0].history.tasks, bare(of), probes) for of in histories]
-    return [fit for fit in fits if fit is not None], tasks, made
+    return fits, tasks, made
 
 
 def simulated(
@@ -186,85 +210,3 @@ def short(log: Seen) -> str:
         return f"{r.prompt} judge"
     what = f"noise {r.rho_fp:g}" if r.rho_fp == r.rho_pf else f"{r.rho_fp:g}, {r.rho_pf:g}"
     return what + (f", spread {r.spread:g}" if r.spread else "")
-
-
-# ---------------------------------------------------------------- words
-
-
-def say(logs: Sequence[Seen], plan: Plan, held: Sequence[Held]) -> None:
-    """Print the table and the sentences."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from real_loop.validate.judged import sentence, table
-
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    out = Table(title=f"{len(logs)} runs, {sum(plan.held_out)} of them predicted", title_justify="left", header_style="bold")
-    for name in HEADS:
-        out.add_column(name, justify="left" if name in ("variable", "reward", "") else "right")
-    for row in table(held, logs, plan):
-        out.add_row(*row)
-    console.print(out)
-    for h in held:
-        console.print(sentence(h), soft_wrap=True)
-
-
-HEADS: Final = ("variable", "reward", "real runs", "predicted (90 %)", "p", "")
-
-
-def page(logs: Sequence[Seen], plan: Plan, held: Sequence[Held], fit: Estimated) -> str:
-    """Return everything in Markdown."""
-    from real_loop.validate.conditions import shared
-    from real_loop.validate.judged import sentence, table
-
-    def lines(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-        return ["| " + " | ".join(map(str, row)) + " |" for row in (heads, ["---"] * len(heads), *rows)] + [""]
-
-    text = ["# Does the simulator predict the real loop?", ""]
-    calls = {name: (made, taken) for name, made, taken in shared(logs)}
-    text += lines(
-        ("run", "reward", "seed", "calls", "of these taken over", "role"),
-        [
-            (log.name, log.condition, log.history.settings.seed, *calls[log.name], "predicted" if out else "fitted to")
-            for log, out in zip(logs, plan.held_out, strict=True)
-        ],
-    )
-    text += ["## Predicted and real", "", "p: two-sided, of each real run by itself.", ""]
-    text += lines(HEADS, table(held, logs, plan))
-    text += ["## In one sentence each", "", *[f"- {sentence(h)}" for h in held], ""]
-    text += [
-        "Tests add squared normal scores over the runs that were predicted; joint draws, which share world and tasks as the runs do, say "
-        "how large that sum is by chance. With Holm's correction the chance that any variable is called not predicted though all are "
-        "predicted rightly is 5 %.",
-        "",
-        "## The fitted world",
-        "",
-    ]
-    text += lines(
-        ("parameter", "value", "90 %", "from"), [(p.path, f"{p.value:.3g}", f"{p.low:.3g} to {p.high:.3g}", p.how) for p in fit.parameters]
-    )
-    text += lines(("fixed", "value", "why"), [(path, f"{value:.3g}", why) for path, (value, why) in fit.fixed.items()])
-    return "\n".join(text)
-
-
-def write(asked: Asked, logs: Sequence[Seen], plan: Plan, held: Sequence[Held], fit: Estimated, cliff: Cliff | None) -> list[Path]:
-    """Write page, numbers and figures; return the files.
-
-    Raises
-    ------
-    InputError
-        They cannot be written.
-    """
-    from real_loop.validate.judged import numbers
-    from sim.figures.style import replace as put
-
-    content = {**numbers(held, logs, plan), "parameters": [vars(p) for p in fit.parameters], "fixed": fit.fixed}
-    written = [
-        put(asked.out / FILES[0], page(logs, plan, held, fit).encode()),
-        put(asked.out / FILES[1], (json.dumps(content, indent=1) + "\n").encode()),
-    ]
-    if asked.figures:
-        from real_loop.validate.figures import draw
-
-        written += draw(held, logs, plan.held_out, cliff, asked.out)
-    return written
