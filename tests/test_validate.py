@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,12 +32,13 @@ from real_loop.validate.compare import (
 )
 from real_loop.validate.criticism import CHECKS, NONE, Traced, Trial, checked, trace
 from real_loop.validate.judged import judged, sentence
-from real_loop.validate.main import LEAST, read
+from real_loop.validate.main import LEAST, main, read
 from real_loop.validate.page import broken
 from sim.errors import InputError
 from sim.model import Cell, World
 from sim.reference import Run
 from sim.tables import derive, difficulty_bins
+from tests.conftest import Command
 from tests.test_real_loop import Watching
 
 SMALL = ("model=scripted/mbpp_hard100", "policy.rounds=5", "policy.n_min=8", "policy.cap=3", "policy.window=2")
@@ -269,6 +272,42 @@ def test_logs_that_cannot_be_compared(logs: dict[str, Path], tmp_path: Path) -> 
 WRONG = (
     "", "x draws=3", "x draws=many", "x colour=red", "x seed=1 seed=2", "x figures=perhaps", "--fast", "x out=",
 )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_command_from_logs_to_figures(answers: Callable[..., Command], tmp_path: Path) -> None:
+    """Two clean runs, each predicted from the other, and a biased one: fitted, predicted, compared, criticised, drawn."""
+    base = ("model=scripted/report_band_58", "policy.rounds=4")
+    names = {"clean": ["reward=clean"], "again": ["reward=clean", "policy.rounds=3"], "bias": ["reward=bias", "q=0.6"]}
+    paths = [scripted(tmp_path / name, *arguments(*base, *more)) for name, more in names.items()]
+    out = tmp_path / "out"
+    said = answers(main)(*map(str, paths), f"draws={LEAST}", f"out={out}")
+    assert said.code == 0, said.err
+    assert "3 runs, 3 of them predicted" in said.out
+    assert {path.name for path in out.iterdir()} == {
+        "validate.md", "validate.json", *(f"{name}.{kind}" for name in ("bands", "calibration", "cliff") for kind in ("png", "svg"))
+    }  # fmt: skip
+    found = json.loads((out / "validate.json").read_text())
+    assert [run["held_out"] for run in found["runs"]] == [True] * 3
+    assert len(found["variables"]) == len(predict.FINAL) + len(predict.BY_ROUND)
+    for variable in found["variables"]:
+        assert variable["sentence"] in said.out.replace("\n", " ") or variable["sentence"] in said.out
+        assert 0 < variable["p"] <= variable["p_adjusted"] <= 1
+    assert {p["path"] for p in found["parameters"]} >= {"difficulty.a", "router.recall", "effect.mean"}
+    assert "| clean | perfect grader | 1 |" in (out / "validate.md").read_text()
+
+
+def test_refused_in_one_line(answers: Callable[..., Command], logs: dict[str, Path], tmp_path: Path) -> None:
+    for args, what in (
+        ([str(logs["bias"])], "no log of a clean run"),
+        ([str(tmp_path)], "no log there"),
+        ([str(logs["clean"]), "probes=/nowhere/split.json"], "split"),
+        ([str(logs["clean"]), "--fast"], "unknown option"),
+    ):
+        said = answers(main)(*args)
+        assert said.code == 2
+        assert what in said.err
+        assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("line", WRONG)
