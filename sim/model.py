@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sim.errors import InputError
-from sim.params import Group, Parameter, from_mapping, group, param, rate, to_mapping
+from sim.params import Given, Group, Parameter, from_mapping, group, param, rate, rest, to_mapping
 from sim.params import parameters as _parameters
 
 __all__ = [
@@ -134,7 +134,10 @@ class Rollback(Group):
 
 @dataclass(frozen=True)
 class Policy(Group):
-    """The controller, and how long it is watched."""
+    """The controller, and how long it is watched.
+
+    What rules other than the papers' have of their own is in ``own``, as ``policy.NAME.parameter``: :mod:`sim.curators` reads it.
+    """
 
     PATH: ClassVar[str] = "policy"
     tau: float = param("retire at a mean signed outcome of -tau or less", above=-1.0, below=1.0)
@@ -145,6 +148,7 @@ class Policy(Group):
     curator: str = param("the rule that retires and evicts", default="ratchet")
     sampled_eval: bool = param("also report an eval of one attempt per task", default=False)
     rollback: Rollback = field(default_factory=Rollback)
+    own: Given = rest()
 
     def __post_init__(self) -> None:
         super().__post_init__()

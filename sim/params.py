@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sim.errors import InputError
 
@@ -38,6 +38,11 @@ def param(
 def group() -> Any:
     """Declare a group of parameters within a group."""
     return field()
+
+
+def rest() -> Any:
+    """Declare a field that takes the groups of keys which are not declared, for somebody else to read (:data:`Given`)."""
+    return field(default=(), metadata={"rest": True})
 
 
 def rate(doc: str, **kwargs: Any) -> Any:
@@ -81,7 +86,7 @@ def _kinds(group: Any) -> dict[str, Any]:
 @cache
 def _read_kinds(group: Any) -> dict[str, Any]:
     hints = get_type_hints(group)
-    return {item.name: _present(hints[item.name]) for item in fields(group)}
+    return {item.name: _present(hints[item.name]) for item in fields(group) if "rest" not in item.metadata}
 
 
 def _present(kind: Any) -> Any:
@@ -99,8 +104,8 @@ class Group:
     def __post_init__(self) -> None:
         kinds = _kinds(type(self))
         for item in fields(self):  # type: ignore[arg-type]
-            kind = kinds[item.name]
-            if dataclasses.is_dataclass(kind):
+            kind = kinds.get(item.name)
+            if kind is None or dataclasses.is_dataclass(kind):
                 continue
             value = getattr(self, item.name)
             if value is None and item.default is None:
@@ -128,6 +133,8 @@ class Parameter:
 def parameters(group: type, prefix: str = "") -> Iterator[Parameter]:
     """Yield every leaf parameter, as ``world.effect.mean`` and so on, in order of declaration."""
     for item in fields(group):
+        if "rest" in item.metadata:
+            continue
         path, kind = f"{prefix}{item.name}", _kinds(group)[item.name]
         if dataclasses.is_dataclass(kind):
             yield from parameters(kind, path + ".")  # type: ignore[arg-type]
@@ -150,11 +157,15 @@ def from_mapping(group: type[G], values: Any, path: str = "") -> G:
     if not isinstance(values, Mapping):
         raise InputError(where or "config", repr(values), "a group of keys")
     kinds = _kinds(group)
-    known = {item.name: item for item in fields(group)}  # type: ignore[arg-type]
-    for key in values:
-        if key not in known:
-            raise InputError(f"{where}.{key}".lstrip("."), "an unknown key", "one of " + ", ".join(known))
+    known = {item.name: item for item in fields(group) if "rest" not in item.metadata}  # type: ignore[arg-type]
+    open_ = rest_of(group)
     made: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in known:
+            continue
+        if open_ is None or not isinstance(value, Mapping):
+            raise InputError(f"{where}.{key}".lstrip("."), "an unknown key", "one of " + ", ".join(known))
+        made[open_] = with_rest(made.get(open_, ()), key, value)
     for name, item in known.items():
         if name not in values:
             if item.default is MISSING and item.default_factory is MISSING:
@@ -168,4 +179,29 @@ def from_mapping(group: type[G], values: Any, path: str = "") -> G:
 
 def to_mapping(group: Any) -> dict[str, Any]:
     """Return the nested plain mapping that :func:`from_mapping` reads back."""
-    return dataclasses.asdict(group)
+    out: dict[str, Any] = {}
+    for item in fields(group):
+        value = getattr(group, item.name)
+        if "rest" in item.metadata:
+            out |= {key: dict(values) for key, values in value}
+        else:
+            out[item.name] = to_mapping(value) if dataclasses.is_dataclass(value) else value
+    return out
+
+
+# ---------------------------------------------------------------- keys that somebody else reads
+
+Given: TypeAlias = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+"""What a field declared with :func:`rest` holds: (group of keys, ((key, value), ...)), in the order of their names."""
+
+
+def rest_of(group: Any) -> str | None:
+    """Return the name of the field of a group that takes undeclared keys, if it has one."""
+    return next((item.name for item in fields(group) if "rest" in item.metadata), None)
+
+
+def with_rest(given: Given, key: str, values: Mapping[str, Any]) -> Given:
+    """Return what is given, with some values of a group of keys added or replaced."""
+    there = {name: dict(old) for name, old in given}
+    there[key] = {**there.get(key, {}), **values}
+    return tuple((name, tuple(sorted(new.items()))) for name, new in sorted(there.items()))

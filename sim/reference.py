@@ -12,18 +12,25 @@ from typing import Any
 import numpy as np
 
 from sim import rng
-from sim.curators import ratchet
+from sim.curators import Skill as Seen
+from sim.curators import Trial
 from sim.tables import DIFFICULTY_BITS, EFFECT_BINS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, ONE16, POOL_ONE, RATE_BITS, Tables
 from sim.variables import METRICS, SERIES
 
 
 @dataclass
 class Skill:
-    """A skill on the shelf: what it is (topic, effect row), its evidence (n, net), and its true passes, which nobody in the loop sees."""
+    """A skill on the shelf: what it is (topic, effect row), its evidence, and its true passes, which nobody in the loop sees.
+
+    The evidence is n and net, the rounds in which it was written and last routed to, and what its curator keeps of its own.
+    """
 
     topic: int
     row: int
     born: int
+    came: int = 0
+    last: int = 0
+    own: tuple[int, ...] = ()
     n: int = 0
     net: int = 0
     passes: int = 0
@@ -61,10 +68,11 @@ class Run:
         self.route_any = tables.route_any[c["route_table"]].tolist()
         self.off_weight = tables.off_weight[c["route_table"]].tolist()
         self.flip_rate = tables.flip_rate[c["rate_table"]].tolist()
-        self.retire_table = tables.retire[c["retire_at"] : c["retire_at"] + c["n_train"] * c["rounds"] + 1].tolist()
+        self.rule, self.rule_table = tables.rule(cell), tables.retire_of(cell).tolist()
 
         self.shelf: list[Skill] = []  # in order of birth
         self.births = 0
+        self.t = -1  # the round
         self.pool = [0] * c["topics"]  # unused failures per topic, in 1/256ths
         self.phantoms = [0] * c["topics"]  # the part of them that truly passed
         self.best, self.best_shelf, self.flags = -1, list[Skill](), 0
@@ -93,7 +101,7 @@ class Run:
     def play(self) -> Run:
         """Play all rounds, then fill in the metrics of the whole run."""
         for t in range(self.c["rounds"]):
-            self.now = dict.fromkeys(SERIES, 0)
+            self.t, self.now = t, dict.fromkeys(SERIES, 0)
             self.forget()
             self.trials(t)
             self.retire()
@@ -116,6 +124,7 @@ class Run:
 
     def trials(self, t: int) -> None:
         """Step 2: each train task is routed, attempted, observed and counted. All of them see the same shelf."""
+        full = len(self.shelf) == self.c["cap"]
         for i, task in enumerate(self.train):
             route_word, pick_word = self.words(t, rng.ROUTE, i)
             outcome_word, flip_word = self.words(t, rng.OUTCOME, i)
@@ -132,6 +141,9 @@ class Run:
                 skill.n += 1
                 skill.net += 1 if observed else -1
                 skill.passes += passed
+                skill.last = t
+                if self.rule.after_trial:
+                    skill.own = self.rule.after_trial(self.seen(skill), Trial(int(observed), t, int(full)), self.rule_table)
             if not observed:
                 self.now["observed_failures"] += 1
                 label = task.topic
@@ -155,11 +167,18 @@ class Run:
             return self.passes[NO_SKILL][task.bin]
         return self.passes[skill.row if skill.topic == task.topic else OFF_TOPIC][task.bin]
 
+    def seen(self, skill: Skill) -> Seen:
+        """Return what the curator may look at."""
+        age, idle = (self.t - skill.came, self.t - skill.last) if self.rule.clock else (0, 0)
+        return Seen(skill.n, skill.net, age, idle, skill.born, skill.own)
+
     def retire(self) -> None:
         """Step 3, lever 1: every skill whose evidence says so leaves."""
         kept = []
         for skill in self.shelf:
-            if not ratchet.retires(skill.n, skill.net, self.retire_table):
+            if self.rule.after_round:
+                skill.own = self.rule.after_round(self.seen(skill), self.t, self.rule_table)
+            if not self.rule.leaves(self.seen(skill), self.t, self.rule_table):
                 kept.append(skill)
                 continue
             self.now["retired"] += 1
@@ -177,6 +196,8 @@ class Run:
                 break
             topic = max(ready, key=lambda k: (self.pool[k], -k))
             if len(self.shelf) == self.c["cap"]:
+                if self.rule.refuses:
+                    break
                 self.evict()
             spurious_word, effect_word = self.words(t, rng.SYNTH, slot)
             spurious = (spurious_word >> 16) * self.pool[topic] < self.c["phantom_cost"] * self.phantoms[topic]
@@ -187,14 +208,19 @@ class Run:
             barred.add(topic)
 
     def put(self, topic: int, row: int) -> None:
-        self.shelf.append(Skill(topic, row, self.births))
+        self.shelf.append(Skill(topic, row, self.births, self.t, self.t, self.rule.first(self.rule_table)))
         self.births += 1
 
     def evict(self) -> None:
         """Lever 2: the weakest skill makes room."""
-        s = self.shelf
-        del s[ratchet.weakest([x.n for x in s], [x.net for x in s], [x.born for x in s], len(s))]
+        self.shelf.remove(min(self.shelf, key=lambda skill: (self.strength(skill), skill.born)))
         self.now["evicted"] += 1
+
+    def strength(self, skill: Skill) -> int:
+        """Return what lever 2 compares; of some curators it depends on a random word."""
+        assert self.rule.strength is not None
+        word = self.words(self.t, rng.CURATOR, skill.born)[0] if self.rule.draws else 0
+        return int(self.rule.strength(self.seen(skill), self.t, word, self.rule_table))
 
     def evaluate(self) -> int:
         """Step 5: the expected pass rate over routing and outcome, in 2^-20, rounded down.

@@ -26,6 +26,7 @@ EVAL_OUTCOME: Final = 6  # true outcome                         -
 COVER: Final = 7  # cover guard of topic 2 i             of topic 2 i + 1
 SYNTH: Final = 8  # high half: spurious?                 effect bin of the i-th skill written
 START: Final = 9  # -                                    effect bin of the i-th skill at the start (round 0)
+CURATOR: Final = 10  # a rule's word for the skill of birth number i   -
 
 _MASK = 0xFFFFFFFF
 

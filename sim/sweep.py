@@ -12,19 +12,36 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from sim.errors import InputError
+from sim import curators
 from sim.model import Cell, Parameter, from_mapping, parameters
+from sim.params import rest_of, with_rest
 from sim.sums import MAX_RUNS, Layout
 from sim.tables import Tables, check_limits, derive
 
 GROUPS = ("world", "policy", "channel")
-PARAMETERS: Mapping[str, Parameter] = {p.path: p for p in parameters()}
+
+
+class _Known(dict[str, Parameter]):
+    """The parameters of a cell by path. Those of a curator are found too, by ``policy.NAME.parameter``, and not listed."""
+
+    def __contains__(self, path: object) -> bool:
+        return super().__contains__(path) or (isinstance(path, str) and curators.parameter(path) is not None)
+
+    def __missing__(self, path: str) -> Parameter:
+        found = curators.parameter(path)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+
+PARAMETERS: Mapping[str, Parameter] = _Known((p.path, p) for p in parameters())
 
 MAX_BLOCK_CELLS = 64
 MAX_BLOCK_BYTES = 16 * 2**20  # of sums
@@ -103,12 +120,24 @@ def tree(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested mappings with other leaves."""
-    return {**values, **{k: _merged(values[k], v) if isinstance(v, Mapping) else v for k, v in changes.items()}}
+    return {**values, **{k: _merged(values.get(k) or {}, v) if isinstance(v, Mapping) else v for k, v in changes.items()}}
+
+
+@cache
+def _names(group: type) -> tuple[frozenset[str], str | None]:
+    """Return the fields of a group, and the one that takes other keys."""
+    return frozenset(item.name for item in fields(group)), rest_of(group)
 
 
 def replaced(group: Any, changes: Mapping[str, Any]) -> Any:
     """Return a parameter group with other leaves; each group in it is made, and checked, once."""
-    return replace(group, **{k: replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items()})
+    known, open_ = _names(type(group))
+    new = {k: replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items() if k in known}
+    for k, v in changes.items():
+        if k not in known:
+            assert open_ is not None, k
+            new[open_] = with_rest(new.get(open_, getattr(group, open_)), k, v)
+    return replace(group, **new)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sim import curators
+from sim.curators import ratchet
 from sim.errors import InputError
 from sim.model import Cell, Channel, Difficulty, World
 
@@ -88,7 +89,9 @@ class Tables(NamedTuple):
     flip_rate
         uint32, shape (kinds, 2, RATE_BINS): rho_fp and rho_pf over the quantile bins of a unit (spread > 0).
     retire
-        int32, flat: the curator's tables one after another, each from its cell's ``retire_at`` on.
+        Flat: the curators' tables one after another, each from its cell's ``retire_at`` on. int32 if all cells have Ratchet, else int64.
+    rules
+        The curator of each cell; empty if all have Ratchet.
     """
 
     cells: np.ndarray
@@ -99,14 +102,28 @@ class Tables(NamedTuple):
     off_weight: np.ndarray
     flip_rate: np.ndarray
     retire: np.ndarray
+    rules: tuple[curators.Rule, ...] = ()
 
     def digest(self) -> str:
-        """Return a hash of all values: equal tables give equal results."""
+        """Return a hash of all values: equal tables give equal results, given the curators' code."""
         sha = hashlib.sha256()
         for name, array in self._asdict().items():
+            if name == "rules":
+                sha.update(" ".join(rule.name for rule in self.rules).encode())
+                continue
             sha.update(f"{name}{array.dtype}{array.shape}".encode())
             sha.update(np.ascontiguousarray(array).tobytes())
         return sha.hexdigest()
+
+    def rule(self, cell: int) -> curators.Rule:
+        """Return the curator of a cell."""
+        return self.rules[cell] if self.rules else curators.find(curators.RATCHET)
+
+    def retire_of(self, cell: int) -> np.ndarray:
+        """Return the table of a cell's curator."""
+        starts = self.cells["retire_at"]
+        start = starts[cell]
+        return self.retire[start : np.min(starts[starts > start], initial=len(self.retire))]
 
 
 def threshold(p: float | np.ndarray) -> np.ndarray:
@@ -120,7 +137,7 @@ def check_limits(cell: Cell) -> None:
     Raises
     ------
     InputError
-        Naming the limit that is passed, or the curator that does not exist; or the shelf starts with more skills than it holds.
+        Naming the limit that is passed; or what is wrong with the curator; or the shelf starts with more skills than it holds.
     """
     for path, limit in LIMITS.items():
         value: Any = reduce(getattr, path.split("."), cell)
@@ -128,7 +145,7 @@ def check_limits(cell: Cell) -> None:
             raise InputError(path, value, f"at most {limit}, the kernels' limit")
     if cell.world.start > cell.policy.cap:
         raise InputError("world.start", cell.world.start, f"at most policy.cap = {cell.policy.cap}")
-    curators.check(cell.policy.curator)
+    curators.check(cell.policy)
 
 
 def topic_cdf(world: World) -> np.ndarray:
@@ -279,7 +296,7 @@ def derive(cells: Sequence[Cell]) -> Tables:
     """
     rows = np.zeros(len(cells), CELL_DTYPE)
     topics, passes, evals, routes, rates, retire = (_Shared() for _ in range(6))
-    starts = [0]
+    starts, rules = [0], []
     for row, cell in zip(rows, cells, strict=True):
         check_limits(cell)
         world, policy, channel = cell.world, cell.policy, cell.channel
@@ -306,8 +323,12 @@ def derive(cells: Sequence[Cell]) -> Tables:
         clustered = (channel.rho_fp, channel.rho_pf, channel.spread) if channel.spread > 0 else None
         row["rate_table"] = rates.put(clustered, partial(flip_rates, channel))
         n_max = world.n_train * policy.rounds
-        rule = curators.CURATORS[policy.curator].retire_table
-        index = retire.put((policy.curator, policy.tau, policy.n_min, n_max), partial(rule, policy.tau, policy.n_min, n_max))
+        rule, own = curators.chosen(policy)
+        rules.append(rule)
+        if rule.name == curators.RATCHET:
+            index = retire.put((policy.tau, policy.n_min, n_max), partial(ratchet.retire_table, policy.tau, policy.n_min, n_max))
+        else:
+            index = retire.put((rule, own, policy, n_max), partial(rule.table, own, policy, n_max))
         if index == len(starts) - 1:
             starts.append(starts[-1] + len(retire.values[index]))
         row["retire_at"] = starts[index]
@@ -320,6 +341,7 @@ def derive(cells: Sequence[Cell]) -> Tables:
         off_weight=_padded([weight for _, weight in routes.values]),
         flip_rate=np.stack(rates.values),
         retire=np.concatenate(retire.values),
+        rules=() if all(rule.name == curators.RATCHET for rule in rules) else tuple(rules),
     )
 
 

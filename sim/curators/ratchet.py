@@ -1,21 +1,34 @@
 """Ratchet: retire on measured contribution, evict the weakest when the shelf is full (RT section 3, levers 1 and 2).
 
+    lever 1: net <= -tau n, n >= n_min          lever 2: least chat = net / n, untried as 0; of equals the oldest
+
 A skill's evidence is two integers: ``n``, the trials routed to it, and ``net``, observed passes minus observed
 failures. Its contribution is ``chat = net / n``, taken as 0 before the first trial. Every comparison is exact:
 ``chat`` is never divided out, and ``tau`` is read as the decimal it was written as (0.1 is one tenth, while in binary
 floating point 0.1 * 70 > 7, so that a skill at exactly -tau would survive).
+
+``retire_table``, ``retires`` and ``weakest`` are for loops of one's own, and what the kernels have stages of their own for; below
+them is the same as a rule among others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from sim.curators.contract import NEVER, Skill, Table, chat
 from sim.errors import InputError
+from sim.params import Group
 
-NEVER = -(2**31)
+if TYPE_CHECKING:
+    from sim.model import Policy
+
+LINE: Final = "retire at n >= n_min and phat <= pi_tau; full shelf: evict the least chat"
+SOURCE: Final = "RT section 3 and BC (paper)"
 
 
 def retire_table(tau: float | str | Fraction, n_min: int, n_max: int) -> np.ndarray:
@@ -83,3 +96,28 @@ def weakest(n: Sequence[int] | np.ndarray, net: Sequence[int] | np.ndarray, born
         if left < right or (left == right and born[j] < born[worst]):
             worst = j
     return worst
+
+
+# ---------------------------------------------------------------- as a rule among others
+
+
+@dataclass(frozen=True)
+class Parameters(Group):
+    """None of its own: tau and n_min are the policy's."""
+
+    PATH: ClassVar[str] = "policy.ratchet"
+
+
+def tables(parameters: Parameters, policy: Policy, n_max: int) -> np.ndarray:
+    """Return the largest net at which a skill is retired, for each number of trials."""
+    return retire_table(policy.tau, policy.n_min, n_max)
+
+
+def leaves(skill: Skill, t: int, table: Table) -> bool:
+    """Lever 1."""
+    return skill.net <= table[skill.n]
+
+
+def strength(skill: Skill, t: int, word: int, table: Table) -> int:
+    """Lever 2: chat."""
+    return chat(skill.n, skill.net)
