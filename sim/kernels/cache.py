@@ -6,13 +6,17 @@ import hashlib
 import os
 from pathlib import Path
 
-COMPILED_SOURCES = ("kernels/*.py", "curators/*.py", "rng.py", "tables.py", "variables.py")
+COMPILED_SOURCES = ("kernels/*.py", "curators/contract.py", "curators/ratchet.py", "rng.py", "tables.py", "variables.py")
 
 
-def cache_folder(compiler: str, version: str) -> Path:
-    """Return the folder of code compiled from exactly these sources by this version of a compiler."""
+def cache_folder(compiler: str, version: str, rule: str = "") -> Path:
+    """Return the folder of code compiled from exactly these sources by this version of a compiler.
+
+    ``rule`` is the digest of a curator that has stages of its own made: it then has a folder of its own, and a change of it costs the
+    others nothing.
+    """
     package = Path(__file__).resolve().parent.parent
-    sha = hashlib.sha256(version.encode())
+    sha = hashlib.sha256((version + rule).encode())
     for pattern in COMPILED_SOURCES:
         for path in sorted(package.glob(pattern)):
             sha.update(path.name.encode() + path.read_bytes())

@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -26,9 +27,9 @@ from numba.core.compiler import Compiler
 from sim.kernels.cache import cache_folder, usable
 
 
-def cache_dir() -> Path:
-    """Return the folder of compiled code for exactly these sources and this numba."""
-    return cache_folder("numba", numba.__version__)
+def cache_dir(rule: str = "") -> Path:
+    """Return the folder of compiled code for exactly these sources, this numba, and a curator that has stages of its own made."""
+    return cache_folder("numba", numba.__version__, rule)
 
 
 @contextlib.contextmanager
@@ -74,6 +75,19 @@ def part(function: Callable[..., Any]) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls, at its first call: cached on disk, runs without the interpreter lock."""
+    return _at_first_call(function, "")
+
+
+def entry_of(rule: str, function: Callable[..., Any]) -> Any:
+    """Compile the entry of a kernel that was made for one curator, as :func:`entry` does, with a folder by the curator's digest.
+
+    What such a function closes over, the curator's compiled functions, differs from process to process in its bytes, but not in
+    what it does: that is said by the folder.
+    """
+    return _at_first_call(function, rule)
+
+
+def _at_first_call(function: Callable[..., Any], rule: str) -> Any:
     made: list[Any] = []
     lock = threading.Lock()
 
@@ -81,20 +95,32 @@ def entry(function: Callable[..., Any]) -> Any:
     def call(*args: Any) -> Any:
         with lock:
             if not made:
-                made.append(_compiled(function))
+                made.append(_compiled(function, rule))
         return made[0](*args)
 
     return call
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
-    folder = cache_dir()
+def _compiled(function: Callable[..., Any], rule: str) -> Any:
+    folder = cache_dir(rule)
     keep = usable(folder)  # if not, nothing is kept: numba would fall back to a folder that can go stale
     with _cache_at(folder):
         dispatcher = _njit(nogil=True, cache=keep, no_cfunc_wrapper=True, **_FLAGS)(function)
     if keep:
         _forgive(dispatcher._cache)
+        if rule:
+            dispatcher._cache._index_key = lambda sig, codegen: (sig, codegen.magic_tuple(), rule)
     return dispatcher
+
+
+def stage_of(function: FunctionType, known: dict[FunctionType, Any] | None = None) -> Any:
+    """Compile a plain function of somebody else's as a stage, with the plain functions that it calls by name."""
+    known = {} if known is None else known
+    if function not in known:
+        called = {name: value for name in function.__code__.co_names if isinstance(value := function.__globals__.get(name), FunctionType)}
+        globals_ = function.__globals__ | {name: stage_of(value, known) for name, value in called.items()}
+        known[function] = stage(FunctionType(function.__code__, globals_, function.__name__))
+    return known[function]
 
 
 def _forgive(cache: Any) -> None:

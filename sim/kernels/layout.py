@@ -57,6 +57,14 @@ class Shelves(NamedTuple):
     size: np.ndarray  # int32 (cells,)
 
 
+class Evidence(NamedTuple):
+    """What curators other than Ratchet look at besides ``n`` and ``net``, slot by slot as in :class:`Shelves`."""
+
+    own: np.ndarray  # int64 (cells, cap, fields or 1): the rule's own evidence
+    came: np.ndarray  # int32 (cells, cap): the round in which a skill was written; -1 before the first
+    last: np.ndarray  # int32 (cells, cap): that of its last routed trial, or ``came``
+
+
 class State(NamedTuple):
     """What else a cell remembers from round to round."""
 
@@ -125,7 +133,7 @@ def sizes_of(cells: np.ndarray) -> Sizes:
     return Sizes(n_train, n_eval, topics, cap, per_round, rounds, int(units.max()), int(cells["start"].max()), bool(cells["sampled"].any()))
 
 
-def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, Shelves, State, Scratch, Sums]:
+def allocate(tables: Tables, kept: int, series: bool = True) -> tuple[Draws, Tasks, Words, Shelves, Shelves, State, Scratch, Sums]:
     """Return every buffer a call of the kernel needs: draws, tasks, words, shelves, best shelves, state, scratch, sums.
 
     Parameters
@@ -134,6 +142,8 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
         What will be run.
     kept
         How many runs to keep by themselves.
+    series
+        Whether with their rounds.
     """
     cells = tables.cells
     sizes = sizes_of(cells)
@@ -172,15 +182,39 @@ def allocate(tables: Tables, kept: int) -> tuple[Draws, Tasks, Words, Shelves, S
     )  # fmt: skip
     sums = Sums(
         i64(c, len(METRICS), len(METRIC_SUMS)), i64(c, rounds, len(SERIES), len(SERIES_SUMS)), i64(c, HISTOGRAM_BINS),
-        i64(c, kept, len(METRICS)), i64(c, kept, rounds, len(SERIES)),
+        i64(c, kept, len(METRICS)), i64(c, kept if series else 0, rounds, len(SERIES)),
     )  # fmt: skip
     return draws, tasks, words, shelves, best, state, scratch, sums
 
 
-def flat_tables(tables: Tables) -> Tables:
-    """Return tables whose two-step look-ups (row, then column) are one row per kind: one 32-bit index finds a value."""
+def allocate_evidence(tables: Tables, fields: int) -> tuple[Evidence, Evidence]:
+    """Return the buffers of evidence for a curator with so many fields of its own: of the shelves, and of the best shelves."""
+    cells, cap = len(tables.cells), padded(int(tables.cells["cap"].max()))
+
+    def made() -> Evidence:
+        return Evidence(np.zeros((cells, cap, max(fields, 1)), np.int64), *(np.zeros((cells, cap), np.int32) for _ in range(2)))
+
+    return made(), made()
+
+
+class Flat(NamedTuple):
+    """Tables as compiled code takes them: two-step look-ups (row, then column) are one row per kind, so one 32-bit index finds a value."""
+
+    cells: np.ndarray
+    topic_cdf: np.ndarray
+    pass_threshold: np.ndarray
+    effect_sign: np.ndarray
+    route_any: np.ndarray
+    off_weight: np.ndarray
+    flip_rate: np.ndarray
+    retire: np.ndarray
+
+
+def flat_tables(tables: Tables) -> Flat:
+    """Return tables for compiled code."""
 
     def flat(table: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(table).reshape(len(table), -1)
 
-    return tables._replace(pass_threshold=flat(tables.pass_threshold), route_any=flat(tables.route_any), off_weight=flat(tables.off_weight))
+    made = tables._replace(pass_threshold=flat(tables.pass_threshold), route_any=flat(tables.route_any), off_weight=flat(tables.off_weight))
+    return Flat(*(getattr(made, name) for name in Flat._fields))

@@ -161,24 +161,32 @@ def simulate(tables, baseline, seed, first_run, n_runs, sizes, draws, tasks, wor
             add_record(c, run, scratch.record, baseline[c], sums)
 
 
-def run(tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int, keep_records: bool = False) -> Sums:
+def run(
+    tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int, keep_records: bool = False, keep_series: bool = True
+) -> Sums:
     """Simulate every cell on a range of runs.
 
     Parameters
     ----------
     tables
-        From :func:`sim.tables.derive`.
+        From :func:`sim.tables.derive`, of cells with one curator.
     baseline
         int32, shape (cells,): the cell each cell is compared with, run by run.
     seed, first_run, n_runs
         The runs: all randomness is keyed by (seed, run number).
-    keep_records
-        Also return every run by itself, as the reference does.
+    keep_records, keep_series
+        Also return every run by itself, as the reference does; and with its rounds.
 
     Returns
     -------
     Sums
     """
-    buffers = allocate(tables, n_runs if keep_records else 0)
-    simulate(flat_tables(tables), baseline, seed, first_run, n_runs, sizes_of(tables.cells), *buffers)
-    return buffers[-1]
+    buffers = allocate(tables, n_runs if keep_records else 0, keep_series)
+    play = simulate
+    if tables.rules:
+        from sim.kernels.ruled import kernel_of
+
+        play, more = kernel_of(tables)
+        buffers = (*buffers, *more)
+    play(flat_tables(tables), baseline, seed, first_run, n_runs, sizes_of(tables.cells), *buffers)
+    return buffers[7]

@@ -117,12 +117,27 @@ def largest(cluster, topics):
 
 
 @stage
-def synthesise(c, cell, words, state, shelves, tasks, tables, scratch):
-    """Write skills for the largest unbarred pools; lever 2 makes room. Return (written, evicted)."""
+def unbarred(c, cell, words, state, shelves, scratch):
+    """Leave in scratch the pools that may become a skill: a covered topic's is barred with probability ``cover_guard``."""
     cluster, pool, by_topic = scratch.cluster, state.pool[c], shelves.by_topic[c]
     for k in range(whole_vectors(cell.topics)):
         barred = (by_topic[k] >= ONE_SKILL) & (words.cover[k] < cell.cover_guard)
         cluster[k] = U32(0) if barred else pool[k]
+
+
+@stage
+def new_row(c, cell, topic, failures, written, words, state):
+    """Return the effect row of a skill that is written from a topic's failures, as the so-many-th of its round."""
+    chance = np.int64(U32(words.spurious[written] >> SIXTEEN)) * failures
+    spurious = chance < np.int64(cell.phantom_cost) * np.int64(state.phantom[c, topic])
+    return np.int64(U32(words.effect[written] >> U32(32 - EFFECT_BITS))) + (EFFECT_BINS if spurious else 0)
+
+
+@stage
+def synthesise(c, cell, words, state, shelves, tasks, tables, scratch):
+    """Write skills for the largest unbarred pools; lever 2 makes room. Return (written, evicted)."""
+    cluster, pool = scratch.cluster, state.pool[c]
+    unbarred(c, cell, words, state, shelves, scratch)
     written = evicted = 0
     while written < cell.per_round:
         failures, topic = largest(cluster, cell.topics)  # in 1/256ths
@@ -132,9 +147,7 @@ def synthesise(c, cell, words, state, shelves, tasks, tables, scratch):
             worst = weakest(shelves.n[c], shelves.net[c], shelves.skill[c], shelves.size[c])  # words compare like births
             remove(c, cell, worst, state, shelves, tasks, tables)
             evicted += 1
-        chance = np.int64(U32(words.spurious[written] >> SIXTEEN)) * failures
-        spurious = chance < np.int64(cell.phantom_cost) * np.int64(state.phantom[c, topic])
-        row = np.int64(U32(words.effect[written] >> U32(32 - EFFECT_BITS))) + (EFFECT_BINS if spurious else 0)
+        row = new_row(c, cell, topic, failures, written, words, state)
         insert(c, cell, topic, row, state, shelves, tasks, tables)
         cluster[topic] = pool[topic] = state.phantom[c, topic] = U32(0)
         written += 1

@@ -71,23 +71,35 @@ def four(x, y, rotations):
     return mix(x, y, d)
 
 
+@stage
+def twenty(x, y, key0, key1, key2):
+    """Return the two words of a counter that the key was added to."""
+    x, y = four(x, y, EVEN)
+    x, y = U32(x + key1), U32(U32(y + key2) + U32(1))
+    x, y = four(x, y, ODD)
+    x, y = U32(x + key2), U32(U32(y + key0) + U32(2))
+    x, y = four(x, y, EVEN)
+    x, y = U32(x + key0), U32(U32(y + key1) + U32(3))
+    x, y = four(x, y, ODD)
+    x, y = U32(x + key1), U32(U32(y + key2) + U32(4))
+    x, y = four(x, y, EVEN)
+    return U32(x + key2), U32(U32(y + key0) + U32(5))
+
+
 @part
 def fill(first, second, purpose, round_, key0, key1):
     """Fill two arrays of equal length with the words of one purpose. Plain lanes: the compiler vectorises this loop."""
     key2 = U32(U32(key0 ^ key1) ^ PARITY)
     base = U32(U32(purpose) << U32(rng.INDEX_BITS))
     for i in range(len(first)):
-        x, y = U32(U32(base + U32(i)) + key0), U32(round_ + key1)
-        x, y = four(x, y, EVEN)
-        x, y = U32(x + key1), U32(U32(y + key2) + U32(1))
-        x, y = four(x, y, ODD)
-        x, y = U32(x + key2), U32(U32(y + key0) + U32(2))
-        x, y = four(x, y, EVEN)
-        x, y = U32(x + key0), U32(U32(y + key1) + U32(3))
-        x, y = four(x, y, ODD)
-        x, y = U32(x + key1), U32(U32(y + key2) + U32(4))
-        x, y = four(x, y, EVEN)
-        first[i], second[i] = U32(x + key2), U32(U32(y + key0) + U32(5))
+        first[i], second[i] = twenty(U32(U32(base + U32(i)) + key0), U32(round_ + key1), key0, key1, key2)
+
+
+@stage
+def one_word(purpose, index, round_, key0, key1):
+    """Return the first word of one index of a purpose."""
+    base = U32(U32(purpose) << U32(rng.INDEX_BITS))
+    return twenty(U32(U32(base + index) + key0), U32(round_ + key1), key0, key1, U32(U32(key0 ^ key1) ^ PARITY))[0]
 
 
 @stage
