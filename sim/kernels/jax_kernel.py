@@ -23,7 +23,7 @@ import pickle
 import platform
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,14 @@ import numpy as np
 from jax.experimental import serialize_executable
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from sim.curators import Rule
+from sim.errors import InputError
 from sim.kernels.cache import cache_folder, usable
 from sim.kernels.jax_round import Sizes
-from sim.kernels.jax_runs import Flat, Row, play_runs
+from sim.kernels.jax_runs import Flat, Row, play_few, play_runs
 from sim.sums import Layout
 from sim.tables import CELL_DTYPE, Tables
+from sim.variables import METRICS
 
 CPU_MEMORY = 4 * 2**20  # bytes in flight: what a cache holds is faster than what memory does
 GPU_SHARE = 0.5  # of a device's memory: as much again for what the compiler needs
@@ -60,8 +63,8 @@ def power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def sizes_of(cells: np.ndarray) -> Sizes:
-    """Return the largest sizes among these cells, rounded up so that few programs are compiled."""
+def sizes_of(cells: np.ndarray, rule: Rule | None = None) -> Sizes:
+    """Return the largest sizes among these cells, rounded up so that few programs are compiled; and their curator, unless it is Ratchet."""
     per_round = max(1, int(cells["per_round"].max()))
     trials = int((cells["n_train"].astype(np.int64) * cells["rounds"]).max())
     return Sizes(
@@ -77,13 +80,15 @@ def sizes_of(cells: np.ndarray) -> Sizes:
         rollback=bool(cells["rollback"].any()),
         spread=bool(cells["spread_by_task"].any() or cells["spread_by_topic"].any()),
         ragged=len(np.unique(cells["rounds"])) > 1,
+        rule=rule,
     )
 
 
 def run_bytes(sizes: Sizes, n_cells: int) -> int:
     """Return about how much memory a run in flight takes, all its cells together: state and what a round leaves behind."""
     tasks = sizes.n_train * (46 + 8 * sizes.spread) + sizes.n_eval * (4 + 60 * sizes.sampled)
-    return n_cells * (tasks + sizes.slots * (60 + (50 + sizes.slots) * sizes.rollback) + sizes.topics * 40 + 500)
+    slot = 60 + (32 + 24 * len(sizes.rule.fields) if sizes.rule else 0)
+    return n_cells * (tasks + sizes.slots * (slot + (50 + sizes.slots) * sizes.rollback) + sizes.topics * 40 + 500)
 
 
 def batch_of(sizes: Sizes, n_cells: int, n_runs: int, memory: float | None, device: Any) -> int:
@@ -135,7 +140,8 @@ def flat(tables: Tables, sizes: Sizes) -> Flat:
 
 def arguments(tables: Tables, baseline: np.ndarray) -> tuple[Sizes, tuple[Any, np.ndarray, Flat]]:
     """Return the sizes of a call, and its cells, baseline and tables. The number of cells is rounded up: some play twice."""
-    sizes, n = sizes_of(tables.cells), len(tables.cells)
+    (rule,) = set(tables.rules) or {None}
+    sizes, n = sizes_of(tables.cells, rule), len(tables.cells)
     more = n if n <= 2 else padded(n, 4)
     cells = Row(*(lengthened(np.ascontiguousarray(tables.cells[name]), more) for name in CELL_DTYPE.names or ()))
     return sizes, (cells, lengthened(baseline, more), flat(tables, sizes))
@@ -150,13 +156,16 @@ def shares(first_run: int, n_runs: int, devices: int) -> tuple[np.ndarray, np.nd
 # ---------------------------------------------------------------- compiled programs
 
 
-def traceable(sizes: Sizes, batch: int, devices: Sequence[Any]) -> Any:
-    """Return the function that is compiled: each device plays its share; results have one row per device."""
+def traceable(sizes: Sizes, batch: int, devices: Sequence[Any], few: bool = False) -> Any:
+    """Return the function that is compiled: each device plays its share; results have one row per device.
+
+    With ``few`` a share is at most a batch, and the records of its runs come back too.
+    """
     mesh = Mesh(np.array(devices), ("runs",))
     split, everywhere = PartitionSpec("runs"), PartitionSpec()
 
     def share(seed: Any, first_run: Any, n_runs: Any, cells: Any, baseline: Any, tables: Flat) -> Any:
-        sums = play_runs(seed, first_run[0], n_runs[0], cells, baseline, tables, sizes, batch)
+        sums = (play_few if few else play_runs)(seed, first_run[0], n_runs[0], cells, baseline, tables, sizes, batch)
         return jax.tree.map(lambda part: part[None], sums)
 
     specs = (everywhere, split, split, everywhere, everywhere, everywhere)
@@ -193,18 +202,38 @@ def keep(file: Path, compiled: Any) -> None:
             raise
 
 
-def program(sizes: Sizes, batch: int, devices: Sequence[Any], values: Any) -> Any:
-    """Return the compiled program for arguments of these shapes: made once per process, and once per machine if it can be kept."""
+@contextlib.contextmanager
+def traced(rule: Rule | None) -> Iterator[None]:
+    """Say in one line what JAX cannot trace of a curator."""
+    try:
+        yield
+    except (TypeError, ValueError, IndexError, NotImplementedError) as error:  # JAX's own errors are of these types
+        if rule is None or not rule.own:
+            raise
+        got = f"what JAX cannot trace ({type(error).__name__}: {' '.join(str(error).split())[:160]})"
+        raise InputError(f"curator {rule.name}", got, "whole numbers, & | and pick(c, a, b)", "see sim/curators/README.md") from error
+
+
+def program(sizes: Sizes, batch: int, devices: Sequence[Any], values: Any, few: bool = False) -> Any:
+    """Return the compiled program for arguments of these shapes: made once per process, and once per machine if it can be kept.
+
+    Raises
+    ------
+    InputError
+        The curator is written in a way that JAX cannot trace.
+    """
     shapes = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(values)]
-    key = (sizes, batch, tuple(devices), tuple(shapes))
+    key = (sizes, batch, tuple(devices), tuple(shapes), few)
     with _lock:
         if key in _programs:
             return _programs[key]
-        name = hashlib.sha256(repr((sizes, batch, shapes, machine(devices))).encode()).hexdigest()[:32]
-        folder = cache_folder("jax", f"{jax.__version__} {version('jaxlib')}")
+        name = hashlib.sha256(repr((sizes, batch, shapes, machine(devices), few)).encode()).hexdigest()[:32]
+        folder = cache_folder("jax", f"{jax.__version__} {version('jaxlib')}", sizes.rule.digest if sizes.rule else "")
         compiled = kept(folder / name)
         if compiled is None:
-            compiled = traceable(sizes, batch, devices).lower(*values).compile()
+            with traced(sizes.rule):
+                lowered = traceable(sizes, batch, devices, few).lower(*values)
+            compiled = lowered.compile()
             if usable(folder):
                 keep(folder / name, compiled)
         _programs[key] = compiled
@@ -230,7 +259,7 @@ def run(
     Parameters
     ----------
     layout, tables, baseline, seed, first_run, n_runs
-        As for every backend (:data:`sim.kernels.backends.Simulate`).
+        As for every backend (:data:`sim.kernels.backends.Simulate`), of cells with one curator.
     memory
         GiB that the runs in flight may take on each device; by default what suits it.
     batch
@@ -252,3 +281,25 @@ def run(
         parts = jax.device_get(program(sizes, batch, devices, values)(*values))
     metrics, series, histogram = (part.sum(axis=0)[: len(baseline)] for part in parts)
     return layout.pack(n_runs, metrics, series, histogram)
+
+
+def records(
+    layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int, memory: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Simulate as :func:`run` does; return also what each run recorded, int64 (cells, runs, metrics)."""
+    devices = jax.local_devices()
+    sizes, fixed = arguments(tables, baseline)
+    cells = len(baseline)
+    batch = batch_of(sizes, len(fixed[1]), -(-n_runs // len(devices)), memory, devices[0])
+    sums, kept_ = np.zeros((cells, layout.size), np.int64), np.zeros((cells, n_runs, len(METRICS)), np.int64)
+    with jax.enable_x64(True):
+        for done in range(0, n_runs, batch * len(devices)):
+            now = min(batch * len(devices), n_runs - done)
+            first, numbers = shares(first_run + done, now, len(devices))
+            values = (np.uint32(seed), first, numbers, *fixed)
+            *parts, record = jax.device_get(program(sizes, batch, devices, values, few=True)(*values))
+            metrics, series, histogram = (part.sum(axis=0)[:cells] for part in parts)
+            sums += layout.pack(now, metrics, series, histogram)
+            rows = np.concatenate([part[:number] for part, number in zip(record, numbers, strict=True)])
+            kept_[:, done : done + now] = rows[:, :cells].swapaxes(0, 1)
+    return sums, kept_

@@ -23,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from sim import rng
+from sim.curators import Rule
+from sim.kernels import jax_rules as rules
 from sim.tables import DIFFICULTY_BITS, EFFECT_BINS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, POOL_ONE, ROWS
 
 I32, U32, I64, U64 = jnp.int32, jnp.uint32, jnp.int64, jnp.uint64
@@ -50,6 +52,7 @@ class Sizes(NamedTuple):
     rollback: bool
     spread: bool
     ragged: bool  # whether cells differ in rounds
+    rule: Rule | None = None  # the curator of all cells; None: Ratchet, which has stages of its own
 
 
 class Words(NamedTuple):
@@ -65,6 +68,7 @@ class Words(NamedTuple):
     eval_route: Any  # None, as the next two, where no cell samples its eval
     eval_pick: Any
     eval_outcome: Any
+    key: Any = None  # of the run, for a curator that draws words of its own
 
 
 class Tasks(NamedTuple):
@@ -90,6 +94,9 @@ class Shelf(NamedTuple):
     own: jax.Array  # uint64 (topics,): number of skills << 40 | sum of their rates
     by_topic: jax.Array  # uint32 (topics,): number << 16 | first slot
     size: jax.Array  # int32 ()
+    evidence: tuple[jax.Array, ...] = ()  # int64 (slots,) each: a curator's own, other than Ratchet's
+    came: Any = None  # int32 (slots,): the round in which a skill was written; None unless the curator has a clock
+    last: Any = None  # int32 (slots,): that of its last routed trial
 
 
 def look_up(table: jax.Array, index: jax.Array) -> jax.Array:
@@ -144,13 +151,14 @@ def draw(key: tuple[jax.Array, jax.Array], round_: jax.Array, numbers: dict[int,
 
 
 def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> Words:
-    """Draw the words of a round."""
+    """Draw the words of a round. A curator's own depend on its shelf, and are drawn there."""
     numbers = {rng.ROUTE: sizes.n_train, rng.OUTCOME: sizes.n_train, rng.COVER: (sizes.topics + 1) // 2, rng.SYNTH: sizes.per_round}
     if sizes.sampled:
         numbers |= {rng.EVAL_ROUTE: sizes.n_eval, rng.EVAL_OUTCOME: sizes.n_eval}
     route, outcome, cover, synth, *sampled = draw(key, t, numbers)
     woven = jnp.stack(cover, axis=-1).reshape(-1)[: sizes.topics]
-    return Words(*route, *outcome, woven, *synth, *(*sampled[0], sampled[1][0]) if sampled else (None, None, None))
+    own = key if sizes.rule is not None and sizes.rule.draws else None
+    return Words(*route, *outcome, woven, *synth, *(*sampled[0], sampled[1][0]) if sampled else (None, None, None), own)
 
 
 # ---------------------------------------------------------------- trials
@@ -246,9 +254,11 @@ def arrange(shelf: Shelf, place: jax.Array, sizes: Sizes) -> Shelf:
         return jnp.where(filled, look_up(values, source), empty)
 
     number = (shelf.own >> OWN_AT).astype(U32)
+    own, clock = (move(values, I64(0)) for values in shelf.evidence), (shelf.came, shelf.last)
     return Shelf(
         move(shelf.skill, NOBODY), move(shelf.n, I32(0)), move(shelf.net, I32(0)), move(shelf.rates, U32(0)),
         shelf.own, number << 16 | (jnp.cumsum(number, dtype=U32) - number), shelf.size,
+        tuple(own), *(None if values is None else move(values, I32(0)) for values in clock),
     )  # fmt: skip
 
 
@@ -257,9 +267,14 @@ def packed(there: jax.Array, rates: jax.Array) -> jax.Array:
     return jnp.where(there, np.uint64(1 << OWN_AT) | rates.astype(U64), np.uint64(0))
 
 
-def retire(cell: Any, shelf: Shelf, tables: Any) -> tuple[Shelf, jax.Array, jax.Array, jax.Array]:
+def retire(cell: Any, t: jax.Array, shelf: Shelf, tables: Any, sizes: Sizes) -> tuple[Shelf, jax.Array, jax.Array, jax.Array]:
     """Lever 1. Return the shelf with holes, how many skills left, their trials, how many of them had a positive effect."""
-    gone = (shelf.skill != NOBODY) & (shelf.net <= look_up(tables.retire, cell.retire_at + shelf.n))
+    if sizes.rule is None:
+        leaves = shelf.net <= look_up(tables.retire, cell.retire_at + shelf.n)
+    else:
+        shelf = rules.look_back(sizes.rule, cell, t, shelf, tables)
+        leaves = rules.leaves(sizes.rule, cell, t, shelf, tables)
+    gone = (shelf.skill != NOBODY) & leaves
     positive = ((shelf.skill >> SIGN_AT) & np.uint32(3)) == 2
     left = total(gone.astype(I32))
     own = shelf.own - count(packed(gone, shelf.rates), jnp.where(gone, topic_of(shelf.skill), U32(len(shelf.own))), len(shelf.own))
@@ -292,13 +307,18 @@ def rates_of(cell: Any, topic: jax.Array, row: jax.Array, tasks: Tasks, tables: 
 
 
 def synthesise(
-    cell: Any, may: jax.Array, tasks: Tasks, words: Words, state: Any, shelf: Shelf, tables: Any, sizes: Sizes
+    cell: Any, t: jax.Array, tasks: Tasks, words: Words, state: Any, shelf: Shelf, tables: Any, sizes: Sizes
 ) -> tuple[Any, Shelf, jax.Array, jax.Array]:
     """Write skills for the largest unbarred pools; lever 2 makes room. Return state, shelf with holes, written, evicted."""
     topics, slots = jnp.arange(sizes.topics, dtype=U32), jnp.arange(sizes.slots, dtype=I32)
     covered = shelf.own >= np.uint64(1 << OWN_AT)
     cluster = jnp.where(covered & (words.cover < cell.cover_guard), U32(0), state.pool)
-    key, chat_zero = chat_key(shelf.n, shelf.net, sizes.trial_bits)
+    may, rule = t < cell.rounds - 1, sizes.rule
+    chat_zero: Any = 0
+    if rule is None:
+        key, chat_zero = chat_key(shelf.n, shelf.net, sizes.trial_bits)
+    else:
+        key = rules.strengths(rule, cell, t, shelf, words.key, tables)
     strongest = jnp.iinfo(key.dtype).max
     key = jnp.where(shelf.skill == NOBODY, jnp.array(strongest, key.dtype), key)
 
@@ -308,6 +328,9 @@ def synthesise(
         topic = jnp.min(jnp.where(cluster == failures, topics, NOBODY))
         go = may & (w < cell.per_round) & (failures.astype(I32) >= cell.min_pool)
         full = go & (shelf.size == cell.cap)
+        if rule is not None and rule.refuses:
+            go, full = go & ~full, jnp.zeros((), bool)
+        new, zero = (None, chat_zero) if rule is None else rules.newcomer(rule, cell, t, births, words.key, tables)
         born = shelf.skill << (32 - TOPIC_AT)  # compares like birth numbers
         oldest = jnp.min(jnp.where(key == jnp.min(key), born, NOBODY))
         out = born == jnp.where(full, oldest, NOBODY)
@@ -323,10 +346,12 @@ def synthesise(
         rates = rates_of(cell, topic, row, tasks, tables)
         out_topic = total(jnp.where(out, topic_of(shelf.skill), U32(0)))
         own = shelf.own + packed(spent, rates) - jnp.where(topics == out_topic, total(packed(out, shelf.rates)), np.uint64(0))
-        key = jnp.where(put, jnp.array(chat_zero, key.dtype), jnp.where(out, jnp.array(strongest, key.dtype), key))
+        key = jnp.where(put, jnp.array(zero, key.dtype), jnp.where(out, jnp.array(strongest, key.dtype), key))
         one, gone = go.astype(I32), full.astype(I32)
         skill = jnp.where(put, new_skill(topic, births, row, sign), jnp.where(out, NOBODY, shelf.skill))
         shelf = shelf._replace(skill=skill, rates=jnp.where(put, rates, shelf.rates), own=own, size=shelf.size + one - gone)
+        if new is not None:
+            shelf = rules.settle(shelf, put, new, t)
         cluster, pool, phantom = (jnp.where(spent, U32(0), values) for values in (cluster, pool, phantom))
         return cluster, key, shelf, pool, phantom, births + one, written + one, evicted + gone
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from sim import rng
 from sim.kernels import jax_round as stages
+from sim.kernels import jax_rules as rules
 from sim.kernels.jax_round import I32, I64, NOBODY, SIGN_AT, U32, U64, Shelf, Sizes, Tasks, count, look_up, total
 from sim.tables import CELL_DTYPE, DIFFICULTY_BITS, EFFECT_BITS, EVAL_BITS, NO_SKILL, OFF_TOPIC, RATE_BITS, ROWS
 from sim.variables import HISTOGRAM_BINS, METRIC, METRICS, SERIES
@@ -124,6 +125,8 @@ def start(cell: Any, tasks: Tasks, effect: jax.Array | None, tables: Flat, sizes
     """Empty pools, empty shelf; note the eval with no skill, then put what there is at the start on the shelf."""
     zero, slots, pool = I32(0), jnp.zeros(sizes.slots, I32), jnp.zeros(sizes.topics, U32)
     shelf = Shelf(jnp.full(sizes.slots, NOBODY), slots, slots, slots.astype(U32), pool.astype(U64), pool, zero)
+    if sizes.rule is not None:
+        shelf = rules.begin(sizes.rule, cell, shelf, tables)
     record = dict.fromkeys(COUNTED, zero) | {"retire_trials": I64(0), "floor_eval": stages.evaluate(cell, shelf, tasks, tables, sizes)}
     if effect is not None:
         born = jnp.arange(sizes.slots, dtype=I32)
@@ -148,9 +151,13 @@ def play_round(t: jax.Array, cell: Any, words: Any, tasks: Tasks, state: State, 
     slot, trial, label, flip, hidden = stages.attempt(cell, tasks, words, state.shelf, tables, sizes)
     by_slot, by_topic = count(trial, slot, sizes.slots), count(flip, label, sizes.topics)
     routed, failures, phantoms = total(by_slot & stages.LOW16), total(by_topic & stages.LOW16), total(by_topic >> 16)
-    shelf, state = stages.credit(state.shelf, by_slot), stages.forget(cell, state, by_topic)
-    shelf, retired, trials, wrongly = stages.retire(cell, shelf, tables)
-    state, shelf, written, evicted = stages.synthesise(cell, t < cell.rounds - 1, tasks, words, state, shelf, tables, sizes)
+    if sizes.rule is None:
+        shelf = stages.credit(state.shelf, by_slot)
+    else:
+        shelf = rules.credit(sizes.rule, cell, t, state.shelf, slot, trial, by_slot, tables)
+    state = stages.forget(cell, state, by_topic)
+    shelf, retired, trials, wrongly = stages.retire(cell, t, shelf, tables, sizes)
+    state, shelf, written, evicted = stages.synthesise(cell, t, tasks, words, state, shelf, tables, sizes)
     shelf = stages.tidy(shelf, sizes)
 
     now = stages.evaluate(cell, shelf, tasks, tables, sizes)
@@ -201,7 +208,10 @@ def squares(values: jax.Array) -> list[jax.Array]:
 
 
 def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: Any, baseline: Any, tables: Flat, sizes: Sizes) -> Any:
-    """Play one batch of runs, of which those that are ``there`` count. Return sums of metrics and series, and the histogram."""
+    """Play one batch of runs, of which those that are ``there`` count.
+
+    Return sums of metrics and series, and the histogram; and the records of the runs, int64 (runs, cells, metrics).
+    """
     runs = first_run + jnp.arange(len(there), dtype=U32)
 
     def begin(run: jax.Array) -> tuple[Tasks, State]:
@@ -235,7 +245,7 @@ def play_batch(key0: jax.Array, first_run: jax.Array, there: jax.Array, cells: A
     metrics = jnp.stack(squares(record) + squares(record - record[:, baseline]), axis=-1)
     bins = jnp.minimum(record[:, :, METRIC["retired"]], HISTOGRAM_BINS - 1)
     hits = (bins[:, :, None] == jnp.arange(HISTOGRAM_BINS)) & there[:, None, None]
-    return metrics, jnp.moveaxis(series, 0, 1), jnp.sum(hits, axis=0, dtype=I64)
+    return (metrics, jnp.moveaxis(series, 0, 1), jnp.sum(hits, axis=0, dtype=I64)), record
 
 
 def play_runs(key0: Any, first_run: Any, n_runs: Any, cells: Any, baseline: Any, tables: Flat, sizes: Sizes, batch: int) -> Any:
@@ -253,7 +263,13 @@ def play_runs(key0: Any, first_run: Any, n_runs: Any, cells: Any, baseline: Any,
     def one(carry: Any) -> Any:
         done, sums = carry
         there = jnp.arange(batch, dtype=I32) < n_runs - done
-        new = play_batch(key0, first_run + done.astype(U32), there, cells, baseline, tables, sizes)
+        new, _ = play_batch(key0, first_run + done.astype(U32), there, cells, baseline, tables, sizes)
         return done + batch, jax.tree.map(jnp.add, sums, new)
 
     return jax.lax.while_loop(more, one, (I32(0), empty))[1]
+
+
+def play_few(key0: Any, first_run: Any, n_runs: Any, cells: Any, baseline: Any, tables: Flat, sizes: Sizes, batch: int) -> Any:
+    """Play ``n_runs`` runs, at most one batch; return their sums, and their records by themselves."""
+    sums, record = play_batch(key0, first_run, jnp.arange(batch, dtype=I32) < n_runs, cells, baseline, tables, sizes)
+    return (*sums, record)
