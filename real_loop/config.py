@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from real_loop.settings import ROLES, SCRIPTED, Settings
 from real_loop.suites import REPORTS
+from sim import curators
 from sim.config import CONF as SIM_CONF
 from sim.config import load as load_sim
 from sim.errors import InputError
@@ -92,6 +93,8 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Plan:
         settings = from_mapping(Settings, values)
     except InputError as error:
         raise _nearer(error) from None
+    settings = replace(settings, policy=curators.filled(settings.policy))
+    curators.check(settings.policy)
     for key, model in (("model", settings.model), *((f"roles.{r}.model", getattr(settings.roles, r).model) for r in ROLES)):
         if model is not None and not re.fullmatch(r"[^/\s]+/\S+", model):
             raise InputError(key, repr(model), "local/NAME, scripted/WORLD, or PROVIDER/NAME as in openai/gpt-4o-mini")

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from real_loop.history import History
 from real_loop.measures import lives, series
 from real_loop.words import settings, shown
+from sim.curators import RATCHET
 from sim.figures import style
 
 if TYPE_CHECKING:
@@ -189,6 +190,9 @@ def of_skills(history: History) -> Figure:
     found, tau = lives(history), history.policy.tau
     caption = "Colour: the mean signed outcome that the curator decides by, as observed when a bar ends, red at "
     caption += f"{-tau:g} (-tau) and below: there a skill of {history.policy.n_min} trials is retired. "
+    if history.policy.curator != RATCHET:
+        caption = f"Colour: the mean signed outcome, as observed when a bar ends, red at {-tau:g} and below; the curator is "
+        caption += f"{history.policy.curator}. "
     caption += "Numbers at the ends of bars: trials, where there is room. Grey: no trial."
     height = min(7.0, 2.0 + 0.14 * len(found))
     figure, panels = _page(history, "the life of each of its skills", 1, height, caption)

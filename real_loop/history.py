@@ -451,7 +451,7 @@ def understood(path: Any, identity: Row) -> tuple[Settings, Cell | None]:
     try:
         settings = from_mapping(Settings, {**_UNTOLD, **{k: v for k, v in identity.items() if k in names}})
         world = from_mapping(World, identity["world"], "world") if "world" in identity else None
-        curators.check(settings.policy.curator)
+        curators.check(settings.policy)
         cell = None
         if world is not None:
             r = settings.reward

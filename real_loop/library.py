@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from real_loop.patterns import Patterns
 from real_loop.settings import Writing
-from sim import rng
-from sim.curators import CURATORS
+from sim import curators, rng
+from sim.curators import Skill as Seen
+from sim.curators import Trial
 from sim.model import Policy
 from sim.tables import ONE16, POOL_ONE, threshold
 
@@ -43,11 +44,24 @@ class Skill:
 
 @dataclass
 class Entry:
-    """A skill on the shelf and its evidence: trials routed to it, observed passes minus observed failures."""
+    """A skill on the shelf and its evidence.
+
+    Attributes
+    ----------
+    n, net
+        Trials routed to it, observed passes minus observed failures.
+    came, last
+        Rounds in which it was put on the shelf (-1: before the first), and of its last routed trial, or ``came``.
+    own
+        What its curator keeps of its own.
+    """
 
     skill: Skill
     n: int = 0
     net: int = 0
+    came: int = -1
+    last: int = -1
+    own: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:
@@ -113,19 +127,23 @@ class Library:
 
     def __init__(self, policy: Policy, writing: Writing, n_train: int, seed: int, run: int, known: Sequence[str] = ()) -> None:
         self.policy, self.writing, self.seed, self.run = policy, writing, seed, run
-        self.rule = CURATORS[policy.curator]
-        self.table = self.rule.retire_table(policy.tau, policy.n_min, n_train * policy.rounds).tolist()
+        self.rule, parameters = curators.chosen(policy)
+        self.table = self.rule.table(parameters, policy, n_train * policy.rounds).tolist()
         self.margin = Fraction(repr(policy.rollback.margin))
         self.memory = round(writing.memory * ONE16)
         self.guard = int(threshold(writing.cover_guard))
         self.patterns = Patterns(writing.similarity, known)
         self.shelf: list[Entry] = []  # in order of birth
         self.births = self.failures = 0
+        self.t = -1  # the round
+        self.full = False  # whether the shelf was at its beginning
         self.pools: dict[str, Pool] = {}
         self.best, self.best_shelf, self.flags = Fraction(-1), list[Entry](), 0
 
     def forget(self) -> None:
         """Begin a round: every pool keeps the share ``memory`` of its unused failures."""
+        self.t += 1
+        self.full = len(self.shelf) == self.policy.cap
         for pool in self.pools.values():
             pool.amount = pool.amount * self.memory // ONE16
             pool.phantoms = pool.phantoms * self.memory // ONE16
@@ -137,10 +155,28 @@ class Library:
         return next(e for e in self.shelf if e.number == number)
 
     def count(self, number: int, observed: bool) -> None:
-        """Count a trial that was routed to a skill."""
+        """Count a trial that was routed to a skill. Trials are counted in the order of tasks."""
         entry = self.entry(number)
         entry.n += 1
         entry.net += 1 if observed else -1
+        entry.last = self.t
+        if self.rule.after_trial:
+            entry.own = _whole(self.rule.after_trial(self._seen(entry), Trial(int(observed), self.t, int(self.full)), self.table))
+
+    def _seen(self, entry: Entry) -> Seen:
+        """Return what the curator may look at."""
+        age, idle = (self.t - entry.came, self.t - entry.last) if self.rule.clock else (0, 0)
+        return Seen(entry.n, entry.net, age, idle, entry.number, entry.own)
+
+    def _strength(self, entry: Entry) -> int:
+        """Return what lever 2 compares."""
+        assert self.rule.strength is not None
+        word = rng.words(self.seed, self.run, self.t, rng.CURATOR, entry.number)[0] if self.rule.draws else 0
+        return int(self.rule.strength(self._seen(entry), self.t, word, self.table))
+
+    def _evidence(self, entry: Entry) -> dict[str, int]:
+        """Return the evidence of a skill by name."""
+        return {"n": entry.n, "net": entry.net, **dict(zip(self.rule.fields, entry.own, strict=True))}
 
     def fail(self, pattern: str, phantom: bool) -> str:
         """Put an observed failure into the pool of its cluster; return the cluster's name, empty for an empty pattern.
@@ -163,9 +199,16 @@ class Library:
 
     def retire(self) -> list[Change]:
         """Lever 1: every skill whose evidence says so leaves."""
-        leaving = [e for e in self.shelf if self.rule.retires(e.n, e.net, self.table)]
+        if self.rule.after_round:
+            for e in self.shelf:
+                e.own = _whole(self.rule.after_round(self._seen(e), self.t, self.table))
+        leaving = [e for e in self.shelf if self.rule.leaves(self._seen(e), self.t, self.table)]
         self.shelf = [e for e in self.shelf if e not in leaving]
-        return [Change(RETIRED, e.number, {"n": e.n, "net": e.net, "most": self.table[e.n]}) for e in leaving]
+        return [Change(RETIRED, e.number, {**self._evidence(e), **self._by(e)}) for e in leaving]
+
+    def _by(self, entry: Entry) -> dict[str, Any]:
+        """Return by which rule a skill leaves: of Ratchet the net that it takes, else the curator's name."""
+        return {"most": self.table[entry.n]} if self.rule.name == curators.RATCHET else {"curator": self.rule.name}
 
     def ready(self, t: int) -> list[Cluster]:
         """Return the clusters that skills are to be written from in round ``t``, largest first.
@@ -180,7 +223,8 @@ class Library:
             if pool.amount >= least and not (name in covered and self._guarded(t, order)):
                 found.append(Cluster(name, order, tuple(text for _, text in pool.patterns), pool.amount, pool.phantoms))
         found.sort(key=lambda c: (-c.amount, c.order))
-        return found[: self.writing.per_round]
+        room = self.policy.cap - len(self.shelf) if self.rule.refuses else len(found)
+        return found[: min(self.writing.per_round, room)]
 
     def _guarded(self, t: int, order: int) -> bool:
         return rng.words(self.seed, self.run, t, rng.COVER, order // 2)[order % 2] < self.guard
@@ -189,10 +233,10 @@ class Library:
         """Put a new skill on the shelf. On a full shelf the weakest makes room first (lever 2). Its cluster's pool empties."""
         changes = []
         if len(self.shelf) == self.policy.cap:
-            s = self.shelf
-            out = s.pop(self.rule.weakest([e.n for e in s], [e.net for e in s], [e.number for e in s], len(s)))
-            changes.append(Change(EVICTED, out.number, {"n": out.n, "net": out.net, "cap": self.policy.cap}))
-        self.shelf.append(Entry(skill))
+            out = min(self.shelf, key=lambda e: (self._strength(e), e.number))
+            self.shelf.remove(out)
+            changes.append(Change(EVICTED, out.number, {**self._evidence(out), "cap": self.policy.cap}))
+        self.shelf.append(Entry(skill, came=self.t, last=self.t, own=_whole(self.rule.first(self.table))))
         self.births += 1
         pool = self.pools.get(self.patterns.find(skill.cluster))
         changes.append(Change(WRITTEN, skill.number, {"cluster": skill.cluster, "failures": pool.amount / POOL_ONE if pool else 0}))
@@ -223,3 +267,8 @@ class Library:
             self.shelf = [replace(e) for e in self.best_shelf]
             self.flags = 0
         return changes
+
+
+def _whole(own: Sequence[int]) -> tuple[int, ...]:
+    """Return evidence as plain whole numbers: a truth is 0 or 1."""
+    return tuple(map(int, own))

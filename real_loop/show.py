@@ -16,6 +16,7 @@ from real_loop.log import Reader, wall_seconds
 from real_loop.measures import Truth, spending, tallies, troubles, violations
 from real_loop.roles import EVAL, TRAIN
 from real_loop.words import by_round, console, legend, settings, shown, table, totals, warnings
+from sim.curators import RATCHET
 from sim.errors import InputError, RunError
 from sim.lives import ON_SHELF
 from sim.report import guarded
@@ -209,6 +210,8 @@ def _state(past: Past, history: History) -> str:
     if past.how != ON_SHELF:
         return f"{STATE[past.how]} in round {past.stretches[-1].left}"
     p = history.policy
+    if p.curator != RATCHET:
+        return f"active: net {past.net:+d} after {past.n} trials; the curator is {p.curator}: {history.library.rule.line}"
     most = history.library.table[past.n]
     if past.n < p.n_min:
         return f"active: {past.n} of the {p.n_min} trials that it has before it can be retired"
@@ -218,6 +221,11 @@ def _state(past: Past, history: History) -> str:
 def why(change: Change, history: History) -> str:
     """Return a decision and the counters that made it, in words."""
     r, p = change.reason, history.policy
+    if change.kind in (RETIRED, EVICTED) and p.curator != RATCHET:
+        rest = {k: v for k, v in r.items() if k not in ("n", "net", "cap", "curator")}
+        kept = f" ({', '.join(f'{k} {v}' for k, v in rest.items())})" if rest else ""
+        what = "retired" if change.kind == RETIRED else f"evicted from a full shelf of {r['cap']}"
+        return f"{what} by {p.curator}: net {r['net']:+d} after {r['n']} trials{kept}; {history.library.rule.line}"
     if change.kind == RETIRED:
         return f"retired: net {r['net']:+d} after {r['n']} trials, and {r['most']:+d} or less retires (tau {p.tau:g}, n_min {p.n_min})"
     if change.kind == EVICTED:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from real_loop.history import History, Round
 from real_loop.measures import Spending, Troubles, error
+from sim.curators import RATCHET
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,12 +48,13 @@ def reward(identity: Mapping[str, Any]) -> str:
 def settings(identity: Mapping[str, Any]) -> list[str]:
     """Return the main settings of a run, a phrase each."""
     p, tasks = identity["policy"], identity["tasks"]
+    ruled = "" if p["curator"] == RATCHET else f"curator {p['curator']}, "
     models = sorted({role["model"] for role in identity["roles"].values() if isinstance(role, dict) and role["model"]})
     words = [
         ", ".join([identity["model"] or "no model of all", *models]),
         f"{identity['subset']['name']}: {len(tasks['train'])} train and {len(tasks['eval'])} eval tasks",
         reward(identity),
-        f"tau = {p['tau']:g}, n_min = {p['n_min']}, cap = {p['cap']}, {p['rounds']} rounds",
+        f"{ruled}tau = {p['tau']:g}, n_min = {p['n_min']}, cap = {p['cap']}, {p['rounds']} rounds",
     ]
     if p["rollback"]["on"]:
         words.append(f"rollback at {p['rollback']['margin']:g} below the best, {p['rollback']['patience']} in a row")

@@ -26,6 +26,9 @@ def resolve(name: str) -> tuple[str, ...]:
     """Return the parameter, or the group, that an axis of this name sets."""
     if name in GROUPS:
         return (name,)
+    for path in (name, f"policy.{name}"):
+        if path in PARAMETERS:
+            return (path,)
     found = [path for path in PARAMETERS if path == name or path.endswith("." + name)]
     if len(found) == 1:
         return (found[0],)

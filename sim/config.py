@@ -18,9 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sim import curators
 from sim.axes import axis_specs, check_once, meant, override_axes, read_axis, with_followers, written
 from sim.cluster import KEYS, Cluster, read
 from sim.errors import InputError
+from sim.model import Policy
+from sim.params import from_mapping, to_mapping
 from sim.places import is_url, local, public
 from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
 from sim.variables import RESERVED, VARIABLES
@@ -92,8 +95,8 @@ def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             searched = [f"hydra.searchpath=['file://{more.resolve()}']"] if more else []
-            # ++ sets a parameter that has a default, and so may not be in a preset
-            forced = [f"++{o}" if o.split("=", 1)[0] in PARAMETERS else o for o in overrides]
+            # ++ sets a parameter that has a default, and so may not be in a preset; or one of a curator
+            forced = [f"++{o}" if (key := o.split("=", 1)[0]) in PARAMETERS or _of_curator(key) else o for o in overrides]
             config = compose("config", overrides=[*forced, *searched], return_hydra_config=True)
         presets = OmegaConf.to_container(config.hydra.runtime.choices)
         OmegaConf.set_struct(config, False)
@@ -111,6 +114,50 @@ def _compose(overrides: Sequence[str], more: Path | None) -> tuple[dict[str, Any
             follows[path] = path.rpartition(".")[0] + "." + found[2] if found[1] else found[2]
     followed = set(re.findall(r"\$\{([\w.]+)\}", json.dumps(raw.get("axes"))))  # type: ignore[call-overload]
     return {**values, "presets": {group: presets.get(group) for group in GROUPS}}, follows, followed  # type: ignore[dict-item]
+
+
+def _of_curator(key: str) -> bool:
+    """Whether a key looks like one of a curator's parameters: policy.NAME.parameter, and no group of the policy's own."""
+    group, _, parameter = key.removeprefix("policy.").partition(".")
+    return key.startswith("policy.") and group.isidentifier() and parameter.isidentifier() and group not in Policy.__dataclass_fields__
+
+
+def _load_curators(policy: Any, specs: Mapping[str, Any]) -> None:
+    """Find the curators that are named, so that their parameters are known: those of one's own are not before."""
+    named = [policy.get("curator")] if isinstance(policy, Mapping) else []
+    for name, spec in specs.items():
+        sets = spec.get("set", name) if isinstance(spec, Mapping) else name
+        sets = [str(one).rpartition(".")[2] for one in (sets if isinstance(sets, list) else [sets])]
+        values = spec.get("values", ()) if isinstance(spec, Mapping) else spec
+        if "curator" in sets and isinstance(values, list):
+            named += values
+        elif "curator" in sets and isinstance(values, Mapping):
+            named += [row[sets.index("curator")] for row in values.values() if isinstance(row, list) and len(row) == len(sets)]
+    for one in named:
+        if isinstance(one, str):
+            curators.find(one)
+
+
+def _with_defaults(policy: Any, names: Sequence[str]) -> Any:
+    """Return the policy of a preset with all parameters of the curators that may be chosen: what is recorded."""
+    if not isinstance(policy, Mapping):
+        return policy
+    more = {}
+    for rule in map(curators.find, names):
+        given = policy.get(rule.key, {})
+        if told := to_mapping(from_mapping(rule.parameters, given, f"policy.{rule.key}")):
+            more[rule.key] = told
+    return {**policy, **more}
+
+
+def _check_curators(sweep: Sweep) -> None:
+    """See that curators exist, and that what is set of their parameters is of those which are chosen."""
+    given: dict[str, list[str]] = {}
+    axes = [path for axis in sweep.axes for path in axis.paths]
+    for path in dict.fromkeys([*(p for base in sweep.bases.values() for p in _paths({"policy": base["policy"]})), *axes, *sweep.baseline]):
+        if _of_curator(path):
+            given.setdefault(path.split(".")[1], []).append(path.split(".")[2])
+    curators.check_own(given, sweep.curators)
 
 
 def _sum(*terms: float) -> float:
@@ -267,6 +314,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
     if "sweep" in chosen:
         check_once(f"sweep={chosen['sweep']}", choices["sweep"][chosen["sweep"]].read_text())
     specs = override_axes(axis_specs(values["axes"]), [o for o in overrides if _is_axis(o)])
+    _load_curators(values["policy"], specs)
     axes = tuple(_narrowed(read_axis(name, spec), explicit - followed, values, chosen) for name, spec in specs.items())
     for axis in axes:
         if axis.is_group and (one := next((path for path in sorted(followed) if path.startswith(axis.paths[0] + ".")), "")):
@@ -318,6 +366,11 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         raise InputError("name", repr(name), "letters, digits, dots and dashes, a letter or digit first")
     threads, cluster = read(values["engine"])
     sweep = Sweep(name, axes, bases, baseline, seed)
+    _check_curators(sweep)
+    if sweep.curators != [curators.RATCHET]:
+        bases = {names: {**base, "policy": _with_defaults(base["policy"], sweep.curators)} for names, base in bases.items()}
+        values["policy"] = _with_defaults(values["policy"], sweep.curators)
+        sweep = replace(sweep, bases=bases)
     sweep.check()
     target_se = _target_se(values["target_se"])
     if target_se and values["max_runs"] < values["runs"]:

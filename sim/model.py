@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sim.errors import InputError
-from sim.params import Given, Group, Parameter, from_mapping, group, param, rate, rest, to_mapping
+from sim.params import REST, Given, Group, Parameter, from_mapping, group, param, rate, to_mapping
 from sim.params import parameters as _parameters
 
 __all__ = [
@@ -148,7 +148,7 @@ class Policy(Group):
     curator: str = param("the rule that retires and evicts", default="ratchet")
     sampled_eval: bool = param("also report an eval of one attempt per task", default=False)
     rollback: Rollback = field(default_factory=Rollback)
-    own: Given = rest()
+    own: Given = field(default=(), metadata=REST)
 
     def __post_init__(self) -> None:
         super().__post_init__()

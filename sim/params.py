@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origi
 
 from sim.errors import InputError
 
+REST = {"rest": True}  # metadata of a field that takes the groups of keys which are not declared, for somebody else to read (Given)
 MAX_NUMBER = 1e300  # beyond, whole numbers cannot be compared with others any more
 
 
@@ -38,11 +39,6 @@ def param(
 def group() -> Any:
     """Declare a group of parameters within a group."""
     return field()
-
-
-def rest() -> Any:
-    """Declare a field that takes the groups of keys which are not declared, for somebody else to read (:data:`Given`)."""
-    return field(default=(), metadata={"rest": True})
 
 
 def rate(doc: str, **kwargs: Any) -> Any:
@@ -192,7 +188,7 @@ def to_mapping(group: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- keys that somebody else reads
 
 Given: TypeAlias = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
-"""What a field declared with :func:`rest` holds: (group of keys, ((key, value), ...)), in the order of their names."""
+"""What a field with the metadata :data:`REST` holds: (group of keys, ((key, value), ...)), in the order of their names."""
 
 
 def rest_of(group: Any) -> str | None:

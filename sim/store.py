@@ -25,6 +25,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from sim import curators
 from sim.errors import InputError
 from sim.places import NAME, Folder, Place, explained, is_url, place
 from sim.sums import Statistic, statistics
@@ -67,7 +68,13 @@ def identity(sweep: Sweep) -> dict[str, Any]:
         "baseline": dict(sweep.baseline),
         "tiles": {"block": list(sweep.block_shape), "lanes": sweep.lanes, "runs": sweep.tile_runs},
         "tables": tables.digest()[:16],
+        **({"rules": own} if (own := own_rules(sweep)) else {}),
     }
+
+
+def own_rules(sweep: Sweep) -> dict[str, str]:
+    """Return the digests of the sources of curators that are no part of this package, by name: they too decide the bits."""
+    return {rule.name: rule.digest for rule in map(curators.find, sweep.curators) if rule.own}
 
 
 def sweep_of(known: Mapping[str, Any], name: str = "") -> Sweep:

@@ -74,6 +74,11 @@ def _squares(values: np.ndarray) -> list[np.ndarray]:
     return [(square >> 32).sum(axis=1), (square & 0xFFFFFFFF).sum(axis=1)]
 
 
+def difference_sums(difference: np.ndarray) -> np.ndarray:
+    """Return the sums of differences to a baseline cell, run by run: int64, (metrics, 3) from (runs, metrics)."""
+    return np.stack([difference.sum(axis=0), *(part[0] for part in _squares(difference[None]))], axis=-1)
+
+
 def from_records(layout: Layout, metrics: np.ndarray, series: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """Add up the records of single runs (:func:`sim.reference.records`) as the kernels do.
 

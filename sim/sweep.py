@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.errors import InputError
 from sim import curators
+from sim.errors import InputError
 from sim.model import Cell, Parameter, from_mapping, parameters
 from sim.params import rest_of, with_rest
 from sim.sums import MAX_RUNS, Layout
@@ -208,6 +208,15 @@ class Sweep:
     def size(self) -> int:
         """Number of cells."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def curators(self) -> list[str]:
+        """Names of the curators that cells have, or those that they are compared with."""
+        on_axes = [axis.settings(i).get("policy.curator") for axis in self.axes for i in range(len(axis.values)) if not axis.is_group]
+        set_by_axis = any("policy.curator" in axis.paths for axis in self.axes)
+        policies = [base["policy"] for base in self.bases.values() if isinstance(base["policy"], Mapping) and not set_by_axis]
+        bases = [policy.get("curator", curators.RATCHET) for policy in policies]
+        return list(dict.fromkeys(str(name) for name in (*bases, *on_axes, self.baseline.get("policy.curator")) if name))
 
     @cached_property
     def _models(self) -> dict[tuple[str, ...], Cell]:

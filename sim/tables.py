@@ -119,6 +119,21 @@ class Tables(NamedTuple):
         """Return the curator of a cell."""
         return self.rules[cell] if self.rules else curators.find(curators.RATCHET)
 
+    def only(self, cells: np.ndarray) -> Tables:
+        """Return the tables of some of the cells, which have one curator; ``cells`` are their numbers."""
+        rows = self.cells[cells].copy()
+        rows["eval_table"] = np.unique(rows["eval_table"], return_inverse=True)[1]  # kernels count them from 0
+        parts, at = {}, 0
+        for row, cell in zip(rows, cells, strict=True):
+            start = int(row["retire_at"])
+            if start not in parts:
+                parts[start] = at, self.retire_of(int(cell))
+                at += len(parts[start][1])
+            row["retire_at"] = parts[start][0]
+        plain = self.rule(int(cells[0])).name == curators.RATCHET
+        retire = np.concatenate([part for _, part in parts.values()]).astype(np.int32 if plain else np.int64)
+        return self._replace(cells=rows, retire=retire, rules=() if plain else tuple(self.rules[int(c)] for c in cells))
+
     def retire_of(self, cell: int) -> np.ndarray:
         """Return the table of a cell's curator."""
         starts = self.cells["retire_at"]

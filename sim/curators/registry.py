@@ -195,7 +195,9 @@ def find(name: str) -> Rule:
 
 def _told(rule: Rule) -> Rule:
     """Remember a rule that is not of this package, so that its parameters are known."""
-    if rule.key in map(key_of, NAMES):
+    from sim.model import Policy
+
+    if rule.key in map(key_of, NAMES) or rule.key in Policy.__dataclass_fields__:
         raise InputError("policy.curator", f"{rule.name!r}, whose parameters would be policy.{rule.key}", "a name of its own")
     _loaded[rule.key] = rule
     return rule
@@ -327,7 +329,7 @@ def check_own(given: Mapping[str, Iterable[str]], curators: Iterable[str]) -> No
         name = next(iter(parameters), "")
         path = f"policy.{key}.{name}".rstrip(".")
         if rule is None:
-            near = difflib.get_close_matches(key, [key_of(n) for n in names()], n=1)
+            near = difflib.get_close_matches(key, ["rollback", *(key_of(n) for n in names())], n=1)
             expected = "a parameter of the chosen curator, " + ", ".join(used)
             raise InputError(path, "an unknown key", expected, f"did you mean {near[0]}?" if near else "see python -m sim.curators")
         for one in parameters:

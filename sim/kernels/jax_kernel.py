@@ -284,15 +284,24 @@ def run(
 
 
 def records(
-    layout: Layout, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int, memory: float | None = None
+    layout: Layout,
+    tables: Tables,
+    baseline: np.ndarray,
+    seed: int,
+    first_run: int,
+    n_runs: int,
+    memory: float | None = None,
+    prepared_for: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Simulate as :func:`run` does; return also what each run recorded, int64 (cells, runs, metrics)."""
     devices = jax.local_devices()
     sizes, fixed = arguments(tables, baseline)
     cells = len(baseline)
-    batch = batch_of(sizes, len(fixed[1]), -(-n_runs // len(devices)), memory, devices[0])
+    batch = batch_of(sizes, len(fixed[1]), -(-max(n_runs, prepared_for) // len(devices)), memory, devices[0])
     sums, kept_ = np.zeros((cells, layout.size), np.int64), np.zeros((cells, n_runs, len(METRICS)), np.int64)
     with jax.enable_x64(True):
+        if not n_runs:
+            program(sizes, batch, devices, (np.uint32(seed), *shares(first_run, 0, len(devices)), *fixed), few=True)
         for done in range(0, n_runs, batch * len(devices)):
             now = min(batch * len(devices), n_runs - done)
             first, numbers = shares(first_run + done, now, len(devices))

@@ -20,10 +20,6 @@ from sim.kernels import numba_kernel as plain
 from sim.kernels import shelf
 from sim.kernels.jit import entry_of, stage, stage_of
 from sim.kernels.layout import LOW16, SIXTEEN, U32, Evidence, allocate_evidence
-from sim.kernels.numba_kernel import (
-    DROPPED, HIDDEN_FAILURES, PHANTOM_FAILURES, RESTORED, RETIRE_TRIALS, ROLLBACKS, ROUTED, S_ACTIVE, S_EVAL, S_EVICTED,
-    S_OBSERVED_FAILURES, S_RETIRED, S_SYNTHESISED, WRONGLY_RETIRED,
-)  # fmt: skip
 from sim.kernels.shelf import evaluate, insert, largest, make_room, new_row, remove, skill_row, unbarred
 from sim.kernels.tasks import lay_out_tasks
 from sim.kernels.trials import attempt, credit, hidden_failures, pool_failures, sample_eval, send, tally
@@ -66,7 +62,13 @@ def simulate_with(rule: Rule) -> Any:
     store = _made("\n".join(["def store(own, c, j, new):", *(f"    own[c, j, {k}] = new[{k}]" for k in fields), "    return\n"]), "store")
     known: dict[Any, Any] = {}
     first, leaves = stage_of(rule.first, known), stage_of(rule.leaves, known)  # type: ignore[arg-type]
-    sequential, rounds, refuses, clock, draws = rule.after_trial is not None, rule.after_round is not None, rule.refuses, rule.clock, rule.draws
+    sequential, rounds, refuses, clock, draws = (
+        rule.after_trial is not None,
+        rule.after_round is not None,
+        rule.refuses,
+        rule.clock,
+        rule.draws,
+    )
     after_trial = stage_of(rule.after_trial, known) if rule.after_trial else None  # type: ignore[arg-type]
     after_round = stage_of(rule.after_round, known) if rule.after_round else None  # type: ignore[arg-type]
     strength = stage_of(rule.strength, known) if rule.strength else None  # type: ignore[arg-type]
@@ -237,29 +239,29 @@ def simulate_with(rule: Rule) -> Any:
         record, now, table = scratch.record, scratch.now, tables.retire[cell.retire_at :]
         send(c, cell, tasks, words, shelves, tables, scratch)
         attempt(c, cell, tasks, words, tables, scratch)
-        record[c, ROUTED] += learn(c, t, cell, shelves, evidence, scratch, table)
-        now[S_OBSERVED_FAILURES], phantoms = pool_failures(c, cell, state, scratch)
-        record[c, HIDDEN_FAILURES] += hidden_failures(scratch)
-        record[c, PHANTOM_FAILURES] += phantoms
+        record[c, plain.ROUTED] += learn(c, t, cell, shelves, evidence, scratch, table)
+        now[plain.S_OBSERVED_FAILURES], phantoms = pool_failures(c, cell, state, scratch)
+        record[c, plain.HIDDEN_FAILURES] += hidden_failures(scratch)
+        record[c, plain.PHANTOM_FAILURES] += phantoms
 
         look_back(c, t, shelves, evidence, table)
-        now[S_RETIRED], trials, wrongly = retire(c, t, cell, state, shelves, evidence, tasks, tables, table)
-        record[c, RETIRE_TRIALS] += trials
-        record[c, WRONGLY_RETIRED] += wrongly
-        now[S_SYNTHESISED], now[S_EVICTED] = 0, 0
+        now[plain.S_RETIRED], trials, wrongly = retire(c, t, cell, state, shelves, evidence, tasks, tables, table)
+        record[c, plain.RETIRE_TRIALS] += trials
+        record[c, plain.WRONGLY_RETIRED] += wrongly
+        now[plain.S_SYNTHESISED], now[plain.S_EVICTED] = 0, 0
         if t < cell.rounds - 1:
-            now[S_SYNTHESISED], now[S_EVICTED] = synthesise(
+            now[plain.S_SYNTHESISED], now[plain.S_EVICTED] = synthesise(
                 c, t, cell, words, state, shelves, evidence, tasks, tables, scratch, table, key0, key1
             )
 
-        now[S_EVAL] = evaluate(c, cell, state, shelves, tasks, tables)
+        now[plain.S_EVAL] = evaluate(c, cell, state, shelves, tasks, tables)
         sampled = sample_eval(c, cell, tasks, words, shelves, tables) if cell.sampled else 0
         if cell.rollback:
             restored, put_back, dropped = roll_back(c, cell, sampled, state, shelves, best, evidence, best_evidence, tasks, tables)
-            record[c, ROLLBACKS] += restored
-            record[c, RESTORED] += put_back
-            record[c, DROPPED] += dropped
-        now[S_ACTIVE] = shelves.size[c]
+            record[c, plain.ROLLBACKS] += restored
+            record[c, plain.RESTORED] += put_back
+            record[c, plain.DROPPED] += dropped
+        now[plain.S_ACTIVE] = shelves.size[c]
         plain.book(c, t, cell, now, sampled, record)
 
     def simulate(
