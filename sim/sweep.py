@@ -11,7 +11,7 @@ of each block is a sum of its own, with its own count of runs done (:mod:`sim.st
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any
@@ -124,14 +124,15 @@ def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 @cache
-def _names(group: type) -> tuple[frozenset[str], str | None]:
+def _names(group: Hashable) -> tuple[frozenset[str], str | None]:
     """Return the fields of a group, and the one that takes other keys."""
-    return frozenset(item.name for item in fields(group)), rest_of(group)
+    return frozenset(item.name for item in fields(group)), rest_of(group)  # type: ignore[arg-type]
 
 
 def replaced(group: Any, changes: Mapping[str, Any]) -> Any:
     """Return a parameter group with other leaves; each group in it is made, and checked, once."""
-    known, open_ = _names(type(group))
+    kind: Hashable = type(group)
+    known, open_ = _names(kind)
     new = {k: replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items() if k in known}
     for k, v in changes.items():
         if k not in known:

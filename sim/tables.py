@@ -119,6 +119,19 @@ class Tables(NamedTuple):
         """Return the curator of a cell."""
         return self.rules[cell] if self.rules else curators.find(curators.RATCHET)
 
+    def only_rule(self) -> curators.Rule | None:
+        """Return the curator of all cells, None if it is Ratchet.
+
+        Raises
+        ------
+        InputError
+            There are several.
+        """
+        if len(found := set(self.rules)) > 1:
+            names = ", ".join(sorted(rule.name for rule in found))
+            raise InputError("policy.curator", f"several ({names})", "one for all cells here", "python -m sim compares curators")
+        return self.rules[0] if self.rules else None
+
     def only(self, cells: np.ndarray) -> Tables:
         """Return the tables of some of the cells, which have one curator; ``cells`` are their numbers."""
         rows = self.cells[cells].copy()

@@ -4,8 +4,8 @@
 
 The draw is made on the scale where a binomial rate has a constant spread: the angle asin(sqrt(p)) is taken as normal around
 asin(sqrt((s + 3/4) / (n + 3/2))) with standard deviation 1 / sqrt(4 n + 6), which keeps the order of the draws of p. Compared with the
-exact posterior the distribution function is off by at most 0.04 at n = 0 and 0.01 from n = 8 on. In 2^-24: normal quantiles and angles
-are tables of 4096 bins.
+exact posterior the distribution function is off by at most 0.054, where all trials went one way; at shares from 1/4 to 3/4 by 0.012
+from n = 8 on and 0.004 from n = 100 on. In 2^-24: normal quantiles and angles are tables of 4096 bins.
 """
 
 from __future__ import annotations

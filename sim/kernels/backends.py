@@ -119,7 +119,7 @@ def by_rule(play: Group, layout: Layout, tables: Tables, baseline: np.ndarray, s
     chunk = chunk_of(tables, baseline, n_runs)
     total = np.zeros((len(tables.cells), layout.size), np.int64)
     for done in range(0, max(n_runs, 1), chunk):
-        now, kept = min(chunk, n_runs - done), {}
+        now, kept = min(chunk, n_runs - done), dict[int, np.ndarray]()
         for group in range(int(rule_of.max()) + 1):
             cells = np.flatnonzero(rule_of == group)
             place = {int(c): i for i, c in enumerate(cells)}

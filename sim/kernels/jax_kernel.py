@@ -140,8 +140,7 @@ def flat(tables: Tables, sizes: Sizes) -> Flat:
 
 def arguments(tables: Tables, baseline: np.ndarray) -> tuple[Sizes, tuple[Any, np.ndarray, Flat]]:
     """Return the sizes of a call, and its cells, baseline and tables. The number of cells is rounded up: some play twice."""
-    (rule,) = set(tables.rules) or {None}
-    sizes, n = sizes_of(tables.cells, rule), len(tables.cells)
+    sizes, n = sizes_of(tables.cells, tables.only_rule()), len(tables.cells)
     more = n if n <= 2 else padded(n, 4)
     cells = Row(*(lengthened(np.ascontiguousarray(tables.cells[name]), more) for name in CELL_DTYPE.names or ()))
     return sizes, (cells, lengthened(baseline, more), flat(tables, sizes))

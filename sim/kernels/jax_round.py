@@ -158,7 +158,8 @@ def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> 
     route, outcome, cover, synth, *sampled = draw(key, t, numbers)
     woven = jnp.stack(cover, axis=-1).reshape(-1)[: sizes.topics]
     own = key if sizes.rule is not None and sizes.rule.draws else None
-    return Words(*route, *outcome, woven, *synth, *(*sampled[0], sampled[1][0]) if sampled else (None, None, None), own)
+    evals = (*sampled[0], sampled[1][0]) if sampled else (None, None, None)
+    return Words(*route, *outcome, woven, *synth, *evals)._replace(key=own)
 
 
 # ---------------------------------------------------------------- trials

@@ -33,14 +33,14 @@ class CellTable:
         return self.values.at[jnp.asarray(self.start + index, I32)].get(mode="clip", wrap_negative_indices=False)
 
 
-def number(value: Any) -> jax.Array:
+def number(value: Any) -> Any:
     """Return a result of a rule's function as int64: it may be a plain number, or a truth."""
     return jnp.asarray(value).astype(I64)
 
 
 def skill_at(rule: Rule, n: Any, net: Any, born: Any, came: Any, last: Any, own: Any, t: jax.Array) -> Skill:
     """Return what the rule may look at, of one skill."""
-    age, idle = (number(t - came), number(t - last)) if rule.clock else (I64(0), I64(0))
+    age, idle = (number(t - came), number(t - last)) if rule.clock else (number(0), number(0))
     return Skill(number(n), number(net), age, idle, number(born), tuple(own))
 
 
@@ -77,7 +77,7 @@ def credit(rule: Rule, cell: Any, t: jax.Array, shelf: Shelf, slot: jax.Array, t
         came = shelf.came.at[j].get(mode="clip") if rule.clock else none
         born = ((shelf.skill >> BORN_AT) & LOW16).at[j].get(mode="clip")
         skill = skill_at(rule, n[j], net[j], born, came, t, (values[j] for values in own), t)
-        new = after_trial(skill, Trial(observed, number(t), full, none, none, none, none), table)  # type: ignore[arg-type]
+        new = after_trial(skill, Trial(observed, number(t), full, none, none, none, none), table)
         return (n, net, tuple(values.at[j].set(number(value)) for values, value in zip(own, new, strict=True))), None
 
     carry = (jnp.concatenate([shelf.n, spare]), jnp.concatenate([shelf.net, spare]))
@@ -108,7 +108,7 @@ def word(rule: Rule, born: Any, t: jax.Array, key: Any) -> jax.Array:
     if not rule.draws:
         return I64(0)
     counter = np.uint32(rng.CURATOR << rng.INDEX_BITS) | jnp.asarray(born, U32)
-    return number(threefry(*key, counter, t.astype(U32))[0])
+    return number(threefry(key[0], key[1], counter, t.astype(U32))[0])
 
 
 def strengths(rule: Rule, cell: Any, t: jax.Array, shelf: Shelf, key: Any, tables: Any) -> jax.Array:
@@ -126,7 +126,7 @@ def newcomer(rule: Rule, cell: Any, t: jax.Array, born: jax.Array, key: Any, tab
     if rule.strength is None:
         return own, I64(0)
     skill = skill_at(rule, I64(0), I64(0), born, t, t, own, t)
-    return own, number(rule.strength(skill, number(t), word(rule, born, t, key), table))  # type: ignore[arg-type]
+    return own, number(rule.strength(skill, number(t), word(rule, born, t, key), table))
 
 
 def settle(shelf: Shelf, put: jax.Array, own: tuple[jax.Array, ...], t: jax.Array) -> Shelf:

@@ -187,12 +187,12 @@ def allocate(tables: Tables, kept: int, series: bool = True) -> tuple[Draws, Tas
     return draws, tasks, words, shelves, best, state, scratch, sums
 
 
-def allocate_evidence(tables: Tables, fields: int) -> tuple[Evidence, Evidence]:
+def allocate_evidence(cells: int, cap: int, fields: int) -> tuple[Evidence, Evidence]:
     """Return the buffers of evidence for a curator with so many fields of its own: of the shelves, and of the best shelves."""
-    cells, cap = len(tables.cells), padded(int(tables.cells["cap"].max()))
+    room = padded(cap)
 
     def made() -> Evidence:
-        return Evidence(np.zeros((cells, cap, max(fields, 1)), np.int64), *(np.zeros((cells, cap), np.int32) for _ in range(2)))
+        return Evidence(np.zeros((cells, room, max(fields, 1)), np.int64), *(np.zeros((cells, room), np.int32) for _ in range(2)))
 
     return made(), made()
 

@@ -182,11 +182,12 @@ def run(
     Sums
     """
     buffers = allocate(tables, n_runs if keep_records else 0, keep_series)
-    play = simulate
-    if tables.rules:
-        from sim.kernels.ruled import kernel_of
+    given = (flat_tables(tables), baseline, seed, first_run, n_runs, sizes_of(tables.cells), *buffers)
+    rule = tables.only_rule()
+    if rule is None:
+        simulate(*given)
+    else:
+        from sim.kernels.ruled import play
 
-        play, more = kernel_of(tables)
-        buffers = (*buffers, *more)
-    play(flat_tables(tables), baseline, seed, first_run, n_runs, sizes_of(tables.cells), *buffers)
-    return buffers[7]
+        play(rule, len(tables.cells), int(tables.cells["cap"].max()), given)
+    return buffers[-1]

@@ -19,32 +19,32 @@ from sim.errors import InputError
 from sim.kernels import numba_kernel as plain
 from sim.kernels import shelf
 from sim.kernels.jit import entry_of, stage, stage_of
-from sim.kernels.layout import LOW16, SIXTEEN, U32, Evidence, allocate_evidence
+from sim.kernels.layout import LOW16, SIXTEEN, U32, allocate_evidence
 from sim.kernels.shelf import evaluate, insert, largest, make_room, new_row, remove, skill_row, unbarred
 from sim.kernels.tasks import lay_out_tasks
 from sim.kernels.trials import attempt, credit, hidden_failures, pool_failures, sample_eval, send, tally
 from sim.kernels.words import draw_tasks, draw_words, one_word
-from sim.tables import Tables
 
 AT_ONE = np.int32(-1)  # the round in which the first shelf was written
 
 
-def kernel_of(tables: Tables) -> tuple[Any, tuple[Evidence, Evidence]]:
-    """Return the compiled kernel for the curator of these cells, and the buffers it needs besides the others."""
-    (rule,) = set(tables.rules)
+def play(rule: Rule, cells: int, cap: int, given: tuple[Any, ...]) -> None:
+    """Run the kernel of a curator on what Ratchet's takes.
+
+    Raises
+    ------
+    InputError
+        numba cannot compile the rule.
+    """
+    from numba.core.errors import NumbaError
+
     kernel = simulate_with(rule)
-
-    def play(*args: Any) -> None:
-        from numba.core.errors import NumbaError
-
-        try:
-            kernel(*args)
-        except NumbaError as error:
-            said = [line for line in str(error).splitlines() if line.strip() and not line.startswith(("Failed", "During", "\x1b"))]
-            got = f"what numba cannot compile ({' '.join(' '.join(said[:2]).split())[:200]})"
-            raise InputError(f"curator {rule.name}", got, "whole numbers, & | and pick(c, a, b)", "see sim/curators/README.md") from error
-
-    return play, allocate_evidence(tables, len(rule.fields))
+    try:
+        kernel(*given, *allocate_evidence(cells, cap, len(rule.fields)))
+    except NumbaError as error:
+        said = [line for line in str(error).splitlines() if line.strip() and not line.startswith(("Failed", "During", "\x1b"))]
+        got = f"what numba cannot compile ({' '.join(' '.join(said[:2]).split())[:200]})"
+        raise InputError(f"curator {rule.name}", got, "whole numbers, & | and pick(c, a, b)", "see sim/curators/README.md") from error
 
 
 def _made(source: str, name: str) -> Any:
