@@ -278,6 +278,7 @@ def test_jax_is_the_reference(name: str) -> None:
     assert_backend_is_the_reference(name, "jax")
 
 
+@pytest.mark.slow
 def test_the_general_kernel_plays_ratchet_as_its_own_does() -> None:
     """The functions of the contract are Ratchet too: in the kernel that is made from a rule, the same sums."""
     from sim.kernels import numba_kernel, ruled
@@ -348,9 +349,6 @@ def test_a_rule_of_ones_own_runs(patient: Path, command: Command) -> None:
     same("a", "b")
     patient.write_text(patient.read_text().replace(">= table[0]", "> table[0]"))
     assert "rules" in command(*own, "out=a", "runs=40").error
-    assert command(*own, "out=c").code == 0
-    with pytest.raises(AssertionError):
-        same("a", "c")
 
 
 @pytest.mark.slow
@@ -420,7 +418,7 @@ def test_a_rule_of_ones_own_in_a_scripted_loop(patient: Path, tmp_path: Path) ->
         ("np.array([parameters.most_fails])", "np.array([0.5])", "tables() that gives float64"),
         ('LINE = "', 'LIME = "', "no LINE"),
         ('FIELDS = ("fails",)', 'FIELDS = ("n",)', "FIELDS"),
-        ("default=6", "at_most=9", "Parameters"),
+        (", default=6", "", "Parameters"),
         ("import numpy as np", "import numpy as np\nraise RuntimeError('no')", "RuntimeError: no"),
         ("def leaves", "def leaves leaves", "SyntaxError"),
     ],

@@ -113,8 +113,9 @@ def _faults(code: CodeType) -> Iterator[tuple[str, int]]:
             yield "a branch or a loop", line
         elif step.opname.startswith("BINARY") and step.argrepr in ("/", "/="):
             yield "a true division", line
-        elif isinstance(step.argval, float) and step.opname.startswith("LOAD_CONST"):
-            yield f"the float {step.argval}", line
+        elif step.opname.startswith("LOAD_CONST"):
+            values = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+            yield from ((f"the float {value}", line) for value in values if isinstance(value, float))
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield "a function or a loop within", inner.co_firstlineno
