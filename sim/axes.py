@@ -27,8 +27,8 @@ def resolve(name: str) -> tuple[str, ...]:
     if name in GROUPS:
         return (name,)
     for path in (name, f"policy.{name}"):
-        if path in PARAMETERS:
-            return (path,)
+        if "." in name and path in PARAMETERS:
+            return (path,)  # of a curator too, as NAME.parameter
     found = [path for path in PARAMETERS if path == name or path.endswith("." + name)]
     if len(found) == 1:
         return (found[0],)
