@@ -70,6 +70,7 @@ POLICY: Final = ("tau", "n_min", "cap", "curator")
 OWN: Final = ("reward", *RATES, "spread", "unit", "seed", "run", "verdicts", *POLICY, "unfinished", "out", "figures")
 ALIKE: Final = {"reward.spread": "spread", "reward.unit": "unit"} | {f"policy.{name}": name for name in POLICY}
 MOST: Final = 500  # conditions
+REFUSED: Final = "refused"  # by a full shelf
 CENSORED: Final = "censored"  # kept here, while it left the log
 FIXED: Final = ("rounds", "window", "sampled_eval", "rollback")
 
@@ -145,7 +146,7 @@ def play(history: History, sensor: Sensor | None = None, policy: Policy | None =
     InputError
         The curator does not exist, or cannot work with these parameters.
     """
-    curators.check((policy or history.policy).curator)
+    curators.check(policy or history.policy)
     return _Player(history, sensor or logged(history), policy or history.policy).played()
 
 
@@ -177,6 +178,7 @@ class _Player:
         """Play all that the log has."""
         self._put(-1)
         for now in self.history.rounds:
+            self.library.forget()  # a round begins; there are no pools here
             t, otherwise = now.round, self._count(now.round) if now.trials else 0
             decided = (t, EVAL) in self.history.shelves  # else the log stops before
             if decided:
@@ -219,6 +221,10 @@ class _Player:
         for row in self.history.texts.get(t, ()):
             number, before = row["number"], self._shelf()
             self.out.stretches[number], self.came[number] = [], t
+            if self.library.rule.refuses and len(before) >= self.library.policy.cap:
+                self._decided(t, 1, {number}, set(), REFUSED)
+                self._censor(t, self.evicted.get(number, set()))
+                continue
             self.library.put(self.history.skills[number].skill)
             here = before.keys() - self._shelf().keys()
             for gone in here:
@@ -471,8 +477,11 @@ def _policy(history: History, values: Mapping[str, Any]) -> Policy:
     from real_loop.config import flat, tree
 
     asked = {key.removeprefix("policy."): value for key, value in values.items() if key in POLICY or key.startswith("policy.")}
-    policy = from_mapping(Policy, tree({**flat(to_mapping(history.policy)), **asked}), "policy")
-    curators.check(policy.curator)
+    own = flat(to_mapping(history.policy))
+    if asked.get("curator", history.policy.curator) != history.policy.curator:  # the parameters of the log's rule go with it
+        own = {key: value for key, value in own.items() if not key.startswith(f"{curators.find(history.policy.curator).key}.")}
+    policy = curators.filled(from_mapping(Policy, tree({**own, **asked}), "policy"))
+    curators.check(policy)
     return policy
 
 

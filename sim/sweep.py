@@ -131,7 +131,7 @@ def _names(group: Hashable) -> tuple[frozenset[str], str | None]:
 
 def replaced(group: Any, changes: Mapping[str, Any]) -> Any:
     """Return a parameter group with other leaves; each group in it is made, and checked, once."""
-    kind: Hashable = type(group)
+    kind: Any = type(group)
     known, open_ = _names(kind)
     new = {k: replaced(getattr(group, k), v) if isinstance(v, Mapping) else v for k, v in changes.items() if k in known}
     for k, v in changes.items():
