@@ -25,6 +25,7 @@ from real_loop.roles.scripted import Script, known
 from real_loop.run import scripted
 from real_loop.sensors import channel, logged, trials, verdicts
 from real_loop.settings import Reward
+from sim import curators
 from sim.config import CONF
 from sim.errors import InputError, RunError
 from sim.rng import OUTCOME, words
@@ -452,3 +453,15 @@ def test_a_changed_log_is_no_evidence(command: Command, logs: Logs, tmp_path: Pa
     said = command(str(tmp_path / "copy.sqlite"))
     assert said.code == 1
     assert "the log was changed" in said.err
+
+
+@pytest.mark.parametrize("name", sorted(set(curators.names()) - {"ratchet"}))
+def test_any_curator_replays_its_own_log_and_another(logs: Logs, tmp_path: Path, name: str) -> None:
+    """A run under a curator, played again, ends as it did; and the rule can be put on a log of Ratchet's, up to a first difference."""
+    args = ("model=scripted/report_band_58", "policy.rounds=5", "policy.window=2", "policy.cap=3", "reward=noise", "rho=0.2")
+    asyncio.run(scripted(load([*args, f"policy.curator={name}"]), tmp_path / "own.sqlite", Unseen()))
+    replay.check(History(Reader(tmp_path / "own.sqlite")))
+    theirs = History(Reader(logs("clean")[1]))
+    found = play(theirs, None, curators.filled(replace(theirs.policy, curator=name)))
+    assert 0 < found.on_path <= found.decisions
+    assert (found.first is None) == (found.on_path == found.decisions)
