@@ -376,3 +376,12 @@ def test_a_router_with_a_favourite_is_found(logs: dict[str, Path]) -> None:
     assert broken(seen, checked(random.normal(size=real.shape), drawn)) == [
         f"No assumption of the model is found to break ({len(CHECKS)} checks)."
     ]
+
+
+@pytest.mark.slow
+def test_a_single_clean_log_predicts_nothing(answers: Callable[..., Command], logs: dict[str, Path], tmp_path: Path) -> None:
+    said = answers(main)(str(logs["short"]), f"draws={LEAST}", f"out={tmp_path}", "figures=no")
+    assert said.code == 0, said.err
+    assert said.out.count("Nothing was predicted") == 1
+    assert "fitted to it" in said.out
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["validate.json", "validate.md"]

@@ -47,8 +47,15 @@ def say(found: Found) -> None:
     for row in table(found.held, found.logs, found.plan):
         out.add_row(*row)
     console.print(out)
-    for line in [*map(sentence, found.held), *broken(found.logs, found.checks)]:
+    for line in [*sentences(found), *broken(found.logs, found.checks)]:
         console.print(line, soft_wrap=True)
+
+
+def sentences(found: Found) -> list[str]:
+    """Say of every variable whether it was predicted; or once that nothing was."""
+    if not any(found.plan.held_out):
+        return ["Nothing was predicted: the world is fitted to the only log. Give another clean run, or runs under other rewards."]
+    return list(map(sentence, found.held))
 
 
 def broken(logs: Sequence[Seen], checks: Sequence[Checked]) -> list[str]:
@@ -82,7 +89,7 @@ def page(found: Found) -> str:
     )
     text += ["## Predicted and real", "", "p: two-sided, of each real run by itself.", ""]
     text += lines(HEADS, table(held, logs, plan))
-    text += ["## In one sentence each", "", *[f"- {sentence(h)}" for h in held], ""]
+    text += ["## In one sentence each", "", *[f"- {line}" for line in sentences(found)], ""]
     text += [
         "Tests add squared normal scores over the runs that were predicted; joint draws, which share world and tasks as the runs do, say "
         "how large that sum is by chance. With Holm's correction the chance that any variable is called not predicted though all are "
