@@ -84,6 +84,7 @@ def help_text(more: Path | None = None) -> str:
         "  engine=dask 'engine.cluster={class: SLURMCluster, ...}' engine.jobs=N    jobs of a queue, by dask-jobqueue",
         "  backend.memory=GIB                 of runs in flight on each device, with backend=jax",
         "  figures=[NAME, ...]",
+        "  policy.curator=NAME policy.NAME.parameter=VALUE    another rule than the papers': python -m sim.curators lists them",
         "",
         "parameters (each can be an axis):",
     ]

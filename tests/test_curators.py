@@ -315,7 +315,7 @@ def test_differences_between_curators_are_added_up_run_by_run(monkeypatch: pytes
 
 @pytest.mark.slow
 def test_jax_and_dask_with_several_curators(command: Command) -> None:
-    sweep = ["+axes.curator=[ratchet,expel]", "+axes.rho_fp=[0,0.4]", "baseline.policy.curator=ratchet", "runs=60", "policy.rounds=5"]
+    sweep = ["+axes.curator=[ratchet,expel]", "+axes.rho_fp=[0,0.4]", "+baseline.policy.curator=ratchet", "runs=60", "policy.rounds=5"]
     for how in (
         ["out=numba"],
         ["backend=jax", "out=jax"],
