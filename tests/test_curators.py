@@ -470,3 +470,41 @@ def test_a_rule_can_be_a_module_or_an_entry_point(patient: Path, monkeypatch: py
     finally:
         monkeypatch.undo()
         registry._offered.cache_clear()
+
+
+TIRED = '''
+"""Tired: a skill leaves when it is idle, or old; a full shelf takes no other."""
+
+from sim.curators import pick
+
+LINE = "retire after 2 idle rounds in a row, or 3 in all"
+FIELDS = ("idle_rounds", "rounds")
+FULL = "refuse"
+CLOCK = True
+
+
+def first(table):
+    return (0, 0)
+
+
+def after_round(skill, t, table):
+    rested, rounds = skill.own
+    return pick(skill.idle > 0, rested + 1, 0), rounds + (skill.age > 0)
+
+
+def leaves(skill, t, table):
+    return (skill.own[0] >= 2) | (skill.own[1] >= 3)
+'''
+
+
+@pytest.mark.parametrize("backend", ["loop", *(pytest.param(b, marks=pytest.mark.slow) for b in ("numba", "jax"))])
+def test_a_rule_that_looks_back_at_each_round(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rule of the package has ``after_round``, nor own evidence with a shelf that refuses: this one has."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tired.py").write_text(TIRED)
+    if backend == "loop":
+        mine, theirs = looped(tmp_path / "log.sqlite", "policy.curator=./tired.py")
+        assert mine == theirs
+        assert sum(row[2] for row in mine) > 0
+    else:
+        assert_backend_is_the_reference("./tired.py", backend)
