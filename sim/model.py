@@ -37,6 +37,7 @@ __all__ = [
 ROUTER_MODES = ("adjudicate", "top_hit", "withheld")
 KEEPS = ("all", "any_fail", "mixed")
 UNITS = ("task", "topic")
+MISLABEL_TO = ("uniform", "weight")
 
 
 # ---------------------------------------------------------------- World
@@ -80,6 +81,7 @@ class Router(Group):
     false_match: float = rate("chance that one given off-topic skill looks applicable")
     mode: str = param("how the router decides", choices=ROUTER_MODES, default="adjudicate")
     top_hit_recall: float | None = rate("recall by embedding similarity alone, in mode top_hit (null means recall)", default=None)
+    favour: float = param("of skills that fit, the one of rank r by age has weight (1 - favour)^r", at_least=0.0, below=1.0, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Critic(Group):
     """How failures are labelled."""
 
     PATH: ClassVar[str] = "world.critic"
-    mislabel: float = rate("chance that a failure is labelled with a uniformly random topic")
+    mislabel: float = rate("chance that a failure is labelled with a random topic")
+    mislabel_to: str = param("how that topic is drawn: each alike, or by the topics' weights", choices=MISLABEL_TO, default="uniform")
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class Run:
         self.route_any = tables.route_any[c["route_table"]].tolist()
         self.off_weight = tables.off_weight[c["route_table"]].tolist()
         self.flip_rate = tables.flip_rate[c["rate_table"]].tolist()
+        self.favour = tables.favour[c["favour_table"]].tolist()
         self.rule, self.rule_table = tables.rule(cell), tables.retire_of(cell).tolist()
 
         self.shelf: list[Skill] = []  # in order of birth
@@ -89,12 +90,16 @@ class Run:
 
     def draw_task(self, purpose: int, index: int) -> Task:
         topic_word, bin_word = self.words(0, purpose, index)
-        topic = sum(topic_word >= cut for cut in self.topic_cdf[: self.c["topics"] - 1])
+        topic = self.topic_of(topic_word)
         fail, passed = self.c["flip_fail"], self.c["flip_pass"]
         if self.c["spread_by_task"] or self.c["spread_by_topic"]:
             a, b = self.words(0, rng.RATE_DRAW, index if self.c["spread_by_task"] else topic)
             fail, passed = self.flip_rate[0][a >> (32 - RATE_BITS)], self.flip_rate[1][b >> (32 - RATE_BITS)]
         return Task(topic, bin_word >> (32 - DIFFICULTY_BITS), fail, passed)
+
+    def topic_of(self, word: int) -> int:
+        """Return the topic that a word draws, by the weights."""
+        return sum(word >= cut for cut in self.topic_cdf[: self.c["topics"] - 1])
 
     # ------------------------------------------------------------ the rounds
 
@@ -146,21 +151,35 @@ class Run:
                     skill.own = self.rule.after_trial(self.seen(skill), Trial(int(observed), t, int(full)), self.rule_table)
             if not observed:
                 self.now["observed_failures"] += 1
-                label = task.topic
-                if pick_word >> 16 < self.c["mislabel"]:
-                    label = (route_word & 0xFFFF) * self.c["topics"] >> 16
+                label = self.label(task, route_word, pick_word)
                 self.pool[label] += POOL_ONE
                 self.phantoms[label] += POOL_ONE if passed else 0
 
     def route(self, task: Task, route_word: int, pick_word: int) -> Skill | None:
         """Return the skill a task gets, or None. One word decides among on-topic, off-topic and none."""
         on = [s for s in self.shelf if s.topic == task.topic]
-        off = sorted((s for s in self.shelf if s.topic != task.topic), key=lambda s: s.topic)  # then by birth
+        off = [s for s in self.shelf if s.topic != task.topic]
         if on and route_word < self.c["recall"]:
-            return on[(pick_word & 0xFFFF) * len(on) >> 16]
+            return on[self.rank(len(on), pick_word)]
         if route_word < self.route_any[bool(on)][len(off)]:
-            return off[(pick_word & 0xFFFF) * len(off) >> 16]
+            if not self.c["favour_table"]:
+                off.sort(key=lambda s: s.topic)  # then by birth
+            return off[self.rank(len(off), pick_word)]
         return None
+
+    def rank(self, candidates: int, pick_word: int) -> int:
+        """Return which of so many skills is taken: each alike, or mostly the oldest ones."""
+        word = pick_word & 0xFFFF
+        if not self.c["favour_table"]:
+            return word * candidates >> 16
+        return sum(word >= cut for cut in self.favour[candidates][: candidates - 1])
+
+    def label(self, task: Task, route_word: int, pick_word: int) -> int:
+        """Return the topic that a failure of a task is booked on."""
+        if pick_word >> 16 >= self.c["mislabel"]:
+            return task.topic
+        word = route_word & 0xFFFF
+        return self.topic_of(word << 16) if self.c["mislabel_by_weight"] else word * self.c["topics"] >> 16
 
     def pass_threshold(self, task: Task, skill: Skill | None) -> int:
         if skill is None:
@@ -225,7 +244,8 @@ class Run:
     def evaluate(self) -> int:
         """Step 5: the expected pass rate over routing and outcome, in 2^-20, rounded down.
 
-        A topic's tasks see the on-topic skills in equal shares of ``recall``; the share is rounded down per topic.
+        A topic's tasks see the on-topic skills in equal shares of ``recall``; the share is rounded down per topic. With a favourite
+        the shares are those of the picks, and the mean over skills is rounded down first.
         """
         one, shift = 1 << EVAL_BITS, 32 - EVAL_BITS
         total = 0
@@ -234,8 +254,12 @@ class Run:
             on = [s.row for s in self.shelf if s.topic == topic]
             off_weight = self.off_weight[bool(on)][len(self.shelf) - len(on)]
             on_weight = self.c["recall_weight"] if on else 0
-            on_sum = sum(self.passes[row][b] >> shift for row in on for b in bins)
-            total += on_weight * on_sum // max(len(on), 1)
+            sums = [sum(self.passes[row][b] >> shift for b in bins) for row in on]
+            if self.c["favour_table"]:
+                cuts = [0, *self.favour[len(on)][: len(on)]]
+                total += on_weight * (sum((b - a) * s for a, b, s in zip(cuts, cuts[1:], sums, strict=True)) >> 16)
+            else:
+                total += on_weight * sum(sums) // max(len(on), 1)
             total += off_weight * sum(self.passes[OFF_TOPIC][b] >> shift for b in bins)
             total += (one - on_weight - off_weight) * sum(self.passes[NO_SKILL][b] >> shift for b in bins)
         return total // (self.c["n_eval"] << EVAL_BITS)

@@ -13,11 +13,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial, reduce
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 
 from sim import curators
 from sim.curators import ratchet
@@ -63,8 +66,11 @@ CELL_DTYPE: Final = np.dtype(
         *((name, np.int32) for name in ("spread_by_task", "spread_by_topic", "sampled", "rollback", "fall", "patience")),
         # which table of each kind
         *((name, np.int32) for name in ("task_table", "pass_table", "eval_table", "route_table", "rate_table", "retire_at")),
+        # options that came later: 0 is what was before them
+        *((name, np.int32) for name in ("favour_table", "mislabel_by_weight")),
     ]
 )
+LATER: Final = ("favour_table", "mislabel_by_weight")
 
 
 class Tables(NamedTuple):
@@ -88,6 +94,9 @@ class Tables(NamedTuple):
         int64, shape (kinds, 2, cap + 1): P(an off-topic skill is routed) in 2^-20, for the expected eval.
     flip_rate
         uint32, shape (kinds, 2, RATE_BINS): rho_fp and rho_pf over the quantile bins of a unit (spread > 0).
+    favour
+        uint32, shape (kinds, cap + 1, cap): a 16-bit word w means the candidate of rank #{r < m - 1 : w >= favour[kind, m, r]}, of m.
+        Kind 0 is a placeholder for cells without a favourite.
     retire
         Flat: the curators' tables one after another, each from its cell's ``retire_at`` on. int32 if all cells have Ratchet, else int64.
     rules
@@ -101,15 +110,23 @@ class Tables(NamedTuple):
     route_any: np.ndarray
     off_weight: np.ndarray
     flip_rate: np.ndarray
+    favour: np.ndarray
     retire: np.ndarray
     rules: tuple[curators.Rule, ...] = ()
 
     def digest(self) -> str:
-        """Return a hash of all values: equal tables give equal results, given the curators' code."""
+        """Return a hash of all values: equal tables give equal results, given the curators' code.
+
+        Options that came later count where some cell uses them: stores that were made before them are still continued.
+        """
         sha = hashlib.sha256()
-        for name, array in self._asdict().items():
+        later = [name for name in LATER if self.cells[name].any()]
+        known = [name for name in CELL_DTYPE.names or () if name not in LATER or name in later]
+        for name, array in self._replace(cells=repack_fields(self.cells[known]))._asdict().items():
             if name == "rules":
                 sha.update(" ".join(rule.name for rule in self.rules).encode())
+                continue
+            if name == "favour" and "favour_table" not in later:
                 continue
             sha.update(f"{name}{array.dtype}{array.shape}".encode())
             sha.update(np.ascontiguousarray(array).tobytes())
@@ -256,6 +273,23 @@ def recall(world: World) -> float:
     return router.top_hit_recall if router.mode == "top_hit" and router.top_hit_recall is not None else router.recall
 
 
+@lru_cache(maxsize=256)
+def favour_table(favour: float, cap: int) -> np.ndarray:
+    """Return which of m candidates, oldest first, a 16-bit word takes: uint32, shape (cap + 1, cap).
+
+    Row m holds 2^16 times the chance of rank r or an older one, rounded up: a word at or above it means a younger one. Rank r has weight
+    (1 - favour)^r, favour read as the decimal it was written as, in whole numbers; so favour = 0 picks as ``word * m >> 16`` does.
+    """
+    share = 1 - Fraction(repr(favour))
+    old, young = share.denominator, share.numerator
+    weight = [old ** (cap - 1 - r) * young**r for r in range(cap)]
+    sums = [0, *accumulate(weight)]
+    out = np.full((cap + 1, cap), ONE16, np.uint32)
+    for m in range(1, cap + 1):
+        out[m, :m] = [-(-ONE16 * below // sums[m]) for below in sums[1 : m + 1]]
+    return out
+
+
 def off_probability(world: World, cap: int) -> np.ndarray:
     """Return P(an off-topic skill is routed), shape (2, cap + 1): by on-topic skill present, and number of off-topic ones."""
     number = np.arange(cap + 1)
@@ -309,6 +343,12 @@ def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([np.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])]) for row in rows])
 
 
+def _stacked(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack tables of different sizes, filling with zeros."""
+    shape = np.max([table.shape for table in tables], axis=0)
+    return np.stack([np.pad(table, [(0, int(n - k)) for n, k in zip(shape, table.shape, strict=True)]) for table in tables])
+
+
 def derive(cells: Sequence[Cell]) -> Tables:
     """Compute the tables for these cells.
 
@@ -323,7 +363,8 @@ def derive(cells: Sequence[Cell]) -> Tables:
         A cell is beyond the kernels' limits.
     """
     rows = np.zeros(len(cells), CELL_DTYPE)
-    topics, passes, evals, routes, rates, retire = (_Shared() for _ in range(6))
+    topics, passes, evals, routes, rates, favours, retire = (_Shared() for _ in range(7))
+    favours.put(None, lambda: np.zeros((1, 1), np.uint32))
     starts, rules = [0], []
     for row, cell in zip(rows, cells, strict=True):
         check_limits(cell)
@@ -347,9 +388,12 @@ def derive(cells: Sequence[Cell]) -> Tables:
         row["task_table"] = topics.put((world.topics, world.topic_skew, world.n_eval), partial(topic_cdf, world))
         row["pass_table"] = passes.put((world.difficulty, world.effect, world.router.mode == "withheld"), partial(pass_table, world))
         row["eval_table"] = evals.put((int(row["task_table"]), int(row["pass_table"])), lambda: None)
-        row["route_table"] = routes.put((world.router, policy.cap), partial(_route_tables, world, policy.cap))
+        row["route_table"] = routes.put((replace(world.router, favour=0.0), policy.cap), partial(_route_tables, world, policy.cap))
         clustered = (channel.rho_fp, channel.rho_pf, channel.spread) if channel.spread > 0 else None
         row["rate_table"] = rates.put(clustered, partial(flip_rates, channel))
+        if (favour := world.router.favour) > 0:
+            row["favour_table"] = favours.put((favour, policy.cap), partial(favour_table, favour, policy.cap))
+        row["mislabel_by_weight"] = world.critic.mislabel_to == "weight"
         n_max = world.n_train * policy.rounds
         rule, own = curators.chosen(policy)
         rules.append(rule)
@@ -368,6 +412,7 @@ def derive(cells: Sequence[Cell]) -> Tables:
         route_any=_padded([any_ for any_, _ in routes.values]),
         off_weight=_padded([weight for _, weight in routes.values]),
         flip_rate=np.stack(rates.values),
+        favour=_stacked(favours.values),
         retire=np.concatenate(retire.values),
         rules=() if all(rule.name == curators.RATCHET for rule in rules) else tuple(rules),
     )

@@ -84,9 +84,7 @@ class Script:
 
     async def criticise(self, at: At, failure: Failure) -> Verdict:
         """Name the task's topic, or with probability ``mislabel`` a random one."""
-        label, c = self.task(at).topic, self.world.c  # type: ignore[attr-defined]
-        if self.world.words(at.round, rng.ROUTE, at.index)[1] >> 16 < c["mislabel"]:
-            label = (self.world.words(at.round, rng.ROUTE, at.index)[0] & 0xFFFF) * c["topics"] >> 16
+        label = self.world.label(self.task(at), *self.world.words(at.round, rng.ROUTE, at.index))  # type: ignore[arg-type]
         return Verdict("neutral" if failure.skill else "inapplicable", topic_name(label))
 
     async def write(self, at: At, cluster: Cluster, prior: str) -> Text | None:

@@ -74,8 +74,7 @@ class Traced(OnTasks):
             skill = self.route(task, route_word, pick_word)
             passed = outcome_word < self.pass_threshold(task, skill)
             observed = passed != (flip_word < (task.flip_pass if passed else task.flip_fail))
-            random = pick_word >> 16 < self.c["mislabel"]
-            label = (route_word & 0xFFFF) * self.c["topics"] >> 16 if random else task.topic
+            label = self.label(task, route_word, pick_word)
             self.kept.append(Trial(t, i, shelf, NONE if skill is None else skill.born, passed, observed, NONE if observed else label))
         super().trials(t)
 
