@@ -7,6 +7,7 @@ synthesise, evaluate, roll back. All numbers are whole; the tables come from :fu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,7 @@ class Run:
             sums = [sum(self.passes[row][b] >> shift for b in bins) for row in on]
             if self.c["favour_table"]:
                 cuts = [0, *self.favour[len(on)][: len(on)]]
-                total += on_weight * (sum((b - a) * s for a, b, s in zip(cuts, cuts[1:], sums, strict=True)) >> 16)
+                total += on_weight * (sum((b - a) * s for (a, b), s in zip(pairwise(cuts), sums, strict=True)) >> 16)
             else:
                 total += on_weight * sum(sums) // max(len(on), 1)
             total += off_weight * sum(self.passes[OFF_TOPIC][b] >> shift for b in bins)

@@ -90,6 +90,7 @@ class Scratch(NamedTuple):
     trial: np.ndarray  # uint32 (n_train,): observed pass << 16 | 1
     label: np.ndarray  # uint32 (n_train,): the topic a failure is booked on; from topics on: an observed pass
     flip: np.ndarray  # uint32 (n_train,): flipped << 16 | 1
+    order: np.ndarray  # int32 (cap,): the slots of the shelf, oldest skill first; where a cell has a favourite
     slot_counts: np.ndarray  # uint32 (cap + LANES,): observed passes << 16 | trials; up to cap zero between rounds
     topic_counts: np.ndarray  # uint32 (topics + LANES,): flips << 16 | trials; all zero between rounds
     cluster: np.ndarray  # uint32 (topics,): the pools that may become a skill, else 0
@@ -177,6 +178,7 @@ def allocate(tables: Tables, kept: int, series: bool = True) -> tuple[Draws, Tas
     lane = np.arange(n_train, dtype=np.uint32) % np.uint32(LANES)
     scratch = Scratch(
         lane, u32(whole), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train), u32(n_train),
+        i32(cap),
         u32(cap + LANES), u32(topics + LANES), u32(topics),
         i64(c, len(METRICS)), i64(len(SERIES)),
     )  # fmt: skip
@@ -207,6 +209,7 @@ class Flat(NamedTuple):
     route_any: np.ndarray
     off_weight: np.ndarray
     flip_rate: np.ndarray
+    favour: np.ndarray
     retire: np.ndarray
 
 

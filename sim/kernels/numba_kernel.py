@@ -68,7 +68,7 @@ def play_round(c, t, cell, tables, tasks, words, shelves, best, state, scratch):
         now[S_SYNTHESISED], now[S_EVICTED] = synthesise(c, cell, words, state, shelves, tasks, tables, scratch)
 
     now[S_EVAL] = evaluate(c, cell, state, shelves, tasks, tables)
-    sampled = sample_eval(c, cell, tasks, words, shelves, tables) if cell.sampled else 0
+    sampled = sample_eval(c, cell, tasks, words, shelves, tables, scratch.order) if cell.sampled else 0
     if cell.rollback:
         restored, put_back, dropped = roll_back(c, cell, sampled, state, shelves, best, tasks, tables)
         record[c, ROLLBACKS] += restored

@@ -255,7 +255,7 @@ def simulate_with(rule: Rule) -> Any:
             )
 
         now[plain.S_EVAL] = evaluate(c, cell, state, shelves, tasks, tables)
-        sampled = sample_eval(c, cell, tasks, words, shelves, tables) if cell.sampled else 0
+        sampled = sample_eval(c, cell, tasks, words, shelves, tables, scratch.order) if cell.sampled else 0
         if cell.rollback:
             restored, put_back, dropped = roll_back(c, cell, sampled, state, shelves, best, evidence, best_evidence, tasks, tables)
             record[c, plain.ROLLBACKS] += restored

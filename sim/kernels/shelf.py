@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.curators import ratchet
-from sim.kernels.jit import stage
+from sim.kernels.jit import part, stage
 from sim.kernels.layout import EIGHT, LOW8, LOW16, SIXTEEN, U32, whole_vectors
 from sim.kernels.lookup import move
 from sim.kernels.tasks import sum_rates
@@ -39,14 +39,29 @@ def change(c, cell, topic, row, by, state, shelves, tasks, tables):
     by_topic[topic] = U32(by_topic[topic] + U32(ONE_SKILL * U32(by)))
     shelves.size[c] += by
     state.on_sum[c, topic] += by * sum_rates(tasks, kind, topic, row, tables.pass_threshold[cell.pass_table])
-    settle(c, cell, topic, state, shelves, tasks)
+    settle(c, cell, topic, state, shelves, tasks, tables)
+
+
+@part
+def favoured_mean(c, cell, topic, shelves, tasks, tables):
+    """Return the summed pass rates of a topic's eval tasks, mean over its skills by their shares of the picks, rounded down."""
+    packed, passes = shelves.by_topic[c, topic], tables.pass_threshold[cell.pass_table]
+    first, skills = np.int64(U32(packed & LOW16)), np.int64(U32(packed >> SIXTEEN))
+    total = below = np.int64(0)
+    for rank in range(skills):
+        cut = np.int64(tables.favour[cell.favour_table, skills, rank])
+        total += (cut - below) * sum_rates(tasks, cell.task_table, topic, skill_row(shelves.skill[c, first + rank]), passes)
+        below = cut
+    return total >> 16
 
 
 @stage
-def settle(c, cell, topic, state, shelves, tasks):
+def settle(c, cell, topic, state, shelves, tasks, tables):
     """Recompute what a topic's skills add to the expected eval."""
     skills = np.int64(U32(shelves.by_topic[c, topic] >> SIXTEEN))
     with_skills = cell.recall_weight * state.on_sum[c, topic] // max(skills, 1)
+    if cell.favour_table:
+        with_skills = cell.recall_weight * favoured_mean(c, cell, topic, shelves, tasks, tables)
     without = cell.recall_weight * tasks.none_sum[cell.eval_table, topic]
     state.on_gain[c, topic] = with_skills - without if skills > 0 else 0
 
@@ -209,5 +224,5 @@ def roll_back(c, cell, sampled, state, shelves, best, tasks, tables):
         topic, row = skill_topic(shelves.skill[c, j]), skill_row(shelves.skill[c, j])
         state.on_sum[c, topic] += sum_rates(tasks, cell.task_table, topic, row, passes)
     for k in range(whole_vectors(cell.topics)):
-        settle(c, cell, k, state, shelves, tasks)
+        settle(c, cell, k, state, shelves, tasks, tables)
     return 1, put_back, dropped

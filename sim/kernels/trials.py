@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernels.jit import stage
+from sim.kernels.jit import part, stage
 from sim.kernels.layout import LOW8, LOW16, SIXTEEN, U32, whole_vectors
 from sim.kernels.lookup import look_up
 from sim.kernels.tasks import pass_index
@@ -44,6 +44,60 @@ def route(packed, size, word, pick_word, recall, some):
 
 
 @stage
+def order_by_birth(c, shelves, order):
+    """Note the slots of the shelf, oldest skill first: words compare like births."""
+    skill, size = shelves.skill[c], shelves.size[c]
+    for j in range(size):
+        rank = 0
+        for i in range(size):
+            rank += skill[i] < skill[j]
+        order[rank] = j
+
+
+@stage
+def favourite(on, first, count, size, pick_word, cuts, order):
+    """Return the slot of the skill that a task gets among those on its topic, or among the others, where older ones are likelier."""
+    candidates = count if on else size - count
+    word, rank = U32(pick_word & LOW16), np.int64(0)
+    while rank < candidates - 1 and word >= cuts[candidates, rank]:
+        rank += 1
+    if on:
+        return first + rank
+    at = np.int64(0)
+    while True:
+        slot = np.int64(order[at])
+        if slot < first or slot >= first + count:
+            if rank == 0:
+                return slot
+            rank -= 1
+        at += 1
+
+
+@part
+def send_to_favourites(c, cell, topic, pick, shelves, tables, scratch):
+    """Choose again, of the same skills, for tasks that get one, where the router has a favourite."""
+    by_topic, size, cuts = shelves.by_topic[c], np.int64(shelves.size[c]), tables.favour[cell.favour_table]
+    order_by_birth(c, shelves, scratch.order)
+    for i in range(cell.n_train):
+        if scratch.slot[i] < U32(size):
+            packed = by_topic[topic[i]]
+            first, count = np.int64(U32(packed & LOW16)), np.int64(U32(packed >> SIXTEEN))
+            scratch.slot[i] = U32(favourite(scratch.row[i] == OWN_ROW, first, count, size, pick[i], cuts, scratch.order))
+
+
+@part
+def relabel(cell, words, cdf, scratch):
+    """Draw the topics of mislabelled failures by the topics' weights."""
+    mislabel, topics = U32(cell.mislabel), U32(cell.topics)
+    for i in range(cell.n_train):
+        if scratch.label[i] < topics and U32(words.pick[i] >> SIXTEEN) < mislabel:
+            word, label = U32(words.route[i] << SIXTEEN), U32(0)
+            for k in range(cell.topics - 1):
+                label = U32(label + U32(word >= cdf[k]))
+            scratch.label[i] = label
+
+
+@stage
 def send(c, cell, tasks, words, shelves, tables, scratch):
     """Route the train tasks of a round: leave in scratch the slot and the skill that each gets, and its row unless it is the skill's.
 
@@ -60,6 +114,8 @@ def send(c, cell, tasks, words, shelves, tables, scratch):
         on, hit, slot = route(scratch.task_packed[i], size, words.route[i], words.pick[i], recall, scratch.task_some[i])
         scratch.slot[i] = U32((slot if hit else U32(no_skill + scratch.lane[i])) & LOW16)
         scratch.row[i] = OWN_ROW if on & hit else (U32(OFF_TOPIC) if hit else U32(NO_SKILL))
+    if cell.favour_table:
+        send_to_favourites(c, cell, topic, words.pick, shelves, tables, scratch)
     look_up(scratch.skill, shelves.skill[c], scratch.slot, n, shelves.size[c])
 
 
@@ -81,6 +137,8 @@ def attempt(c, cell, tasks, words, tables, scratch):
         scratch.trial[i] = U32(1) if failed else ONE_AND_HIGH
         scratch.label[i] = label if failed else U32(no_failure + scratch.lane[i])
         scratch.flip[i] = ONE_AND_HIGH if flipped else U32(1)
+    if cell.mislabel_by_weight:
+        relabel(cell, words, tables.topic_cdf[cell.task_table], scratch)
 
 
 @stage
@@ -138,9 +196,31 @@ def hidden_failures(scratch):
     return np.int64(hidden)
 
 
+@part
+def sample_favourites(c, cell, tasks, words, shelves, tables, order):
+    """As :func:`sample_eval`, where the router has a favourite: one task after another."""
+    eval_topic, eval_bin, by_topic = tasks.eval_topic[cell.task_table], tasks.eval_bin, shelves.by_topic[c]
+    passes, route_any = tables.pass_threshold[cell.pass_table], tables.route_any[cell.route_table]
+    cuts, size = tables.favour[cell.favour_table], np.int64(shelves.size[c])
+    order_by_birth(c, shelves, order)
+    total = 0
+    for i in range(cell.n_eval):
+        packed, row = by_topic[eval_topic[i]], U32(NO_SKILL)
+        some = route_any[some_skill(packed, U32(size), route_any)]
+        on, hit, _ = route(packed, U32(size), words.eval_route[i], words.eval_pick[i], cell.recall, some)
+        if hit:
+            first, count = np.int64(U32(packed & LOW16)), np.int64(U32(packed >> SIXTEEN))
+            slot = favourite(on, first, count, size, words.eval_pick[i], cuts, order)
+            row = U32(shelves.skill[c, slot] & LOW8) if on else U32(OFF_TOPIC)
+        total += words.eval_outcome[i] < passes[pass_index(row, eval_bin[i])]
+    return np.int64(total)
+
+
 @stage
-def sample_eval(c, cell, tasks, words, shelves, tables):
+def sample_eval(c, cell, tasks, words, shelves, tables, order):
     """Return how many eval tasks pass in one attempt each."""
+    if cell.favour_table:
+        return sample_favourites(c, cell, tasks, words, shelves, tables, order)
     eval_topic, eval_bin = tasks.eval_topic[cell.task_table], tasks.eval_bin
     size, skill, by_topic = U32(shelves.size[c]), shelves.skill[c], shelves.by_topic[c]
     passes, route_any = tables.pass_threshold[cell.pass_table], tables.route_any[cell.route_table]
