@@ -39,7 +39,7 @@ from sim.kernels.cache import cache_folder, usable
 from sim.kernels.jax_round import Sizes
 from sim.kernels.jax_runs import Flat, Row, play_few, play_runs
 from sim.sums import Layout
-from sim.tables import CELL_DTYPE, Tables
+from sim.tables import CELL_DTYPE, ONE16, Tables
 from sim.variables import METRICS
 
 CPU_MEMORY = 4 * 2**20  # bytes in flight: what a cache holds is faster than what memory does
@@ -80,6 +80,8 @@ def sizes_of(cells: np.ndarray, rule: Rule | None = None) -> Sizes:
         rollback=bool(cells["rollback"].any()),
         spread=bool(cells["spread_by_task"].any() or cells["spread_by_topic"].any()),
         ragged=len(np.unique(cells["rounds"])) > 1,
+        favour=power_of_two(int(cells["cap"].max()) + 1) if cells["favour_table"].any() else 0,
+        by_weight=bool(cells["mislabel_by_weight"].any()),
         rule=rule,
     )
 
@@ -119,6 +121,11 @@ def flat(tables: Tables, sizes: Sizes) -> Flat:
     n_cuts[cells["task_table"]], n_eval[cells["task_table"]] = cells["topics"] - 1, cells["n_eval"]
     one_of = np.unique(cells["eval_table"], return_index=True)[1]
 
+    favour = np.full((len(tables.favour) if sizes.favour else 0, sizes.favour, sizes.favour), ONE16, np.uint32)
+    for table, cut in zip(favour, tables.favour, strict=False):
+        rows, width = np.minimum(cut.shape, sizes.favour)
+        table[:rows, :width] = np.where(cut[:rows, :width] == 0, ONE16, cut[:rows, :width])  # what is padded is never reached
+
     def long(array: np.ndarray) -> np.ndarray:
         return lengthened(array, power_of_two(len(array)))
 
@@ -129,6 +136,7 @@ def flat(tables: Tables, sizes: Sizes) -> Flat:
         off_weight=long(tables.off_weight.astype(np.uint32).reshape(-1)),
         route_width=np.int32(tables.route_any.shape[-1]),
         flip_rate=long(tables.flip_rate.reshape(-1)),
+        favour=long(favour.reshape(-1)) if sizes.favour else np.zeros(1, np.uint32),
         retire=long(tables.retire),
         cuts=long(cuts),
         n_cuts=long(n_cuts),

@@ -52,6 +52,8 @@ class Sizes(NamedTuple):
     rollback: bool
     spread: bool
     ragged: bool  # whether cells differ in rounds
+    favour: int = 0  # width of the tables of favourites, a power of two; 0: no cell has one
+    by_weight: bool = False  # whether any cell draws mislabels by weight
     rule: Rule | None = None  # the curator of all cells; None: Ratchet, which has stages of its own
 
 
@@ -165,7 +167,9 @@ def draw_words(key: tuple[jax.Array, jax.Array], t: jax.Array, sizes: Sizes) -> 
 # ---------------------------------------------------------------- trials
 
 
-def route(cell: Any, topic: jax.Array, word: jax.Array, pick_word: jax.Array, shelf: Shelf, tables: Any) -> tuple[jax.Array, ...]:
+def route(
+    cell: Any, topic: jax.Array, word: jax.Array, pick_word: jax.Array, shelf: Shelf, tables: Any, sizes: Sizes
+) -> tuple[jax.Array, ...]:
     """Return (an on-topic skill?, any skill?, its slot) for every task. Selects instead of branches."""
     by_topic = look_up(shelf.by_topic, topic)
     first, own = by_topic & LOW16, by_topic >> 16
@@ -175,7 +179,40 @@ def route(cell: Any, topic: jax.Array, word: jax.Array, pick_word: jax.Array, sh
     pick = ((pick_word & LOW16) * jnp.where(on, own, off)) >> 16
     before = pick < first  # an off-topic skill of an earlier topic; later ones lie behind this topic's own
     slot = pick + jnp.where(on, first, jnp.where(before, U32(0), own))
+    if sizes.favour:
+        chosen = favourite(cell, topic, jnp.where(on, own, off), on, first, pick_word & LOW16, shelf, tables, sizes)
+        slot = jnp.where(cell.favour_table != 0, chosen, slot)
     return on, hit, slot
+
+
+def favourite(
+    cell: Any, topic: jax.Array, number: jax.Array, on: jax.Array, first: jax.Array, word: jax.Array, shelf: Shelf, tables: Any, sizes: Sizes
+) -> jax.Array:
+    """Return the slot each task gets of its ``number`` candidates, where older ones are likelier."""
+    row, rank, step = cuts_of(cell, number, sizes), jnp.zeros(len(topic), I32), sizes.favour // 2
+    while step:  # how many cuts are at or below the word
+        rank = jnp.where(word >= look_up(tables.favour, row + rank + (step - 1)), rank + step, rank)
+        step //= 2
+    slots = jnp.arange(sizes.slots, dtype=I32)
+    there, mine = slots < shelf.size, topic_of(shelf.skill)
+    born = shelf.skill << (32 - TOPIC_AT)  # compares like birth numbers
+    age = total((born[None, :] < born[:, None]).astype(I32))
+    order = jnp.zeros(sizes.slots, I32).at[age].set(slots, **PROMISE)
+    others = age - place_in_topic(shelf, sizes)  # older skills of other topics
+    passed = there & (mine == topic[:, None]) & (others <= rank[:, None])
+    off = jnp.minimum(rank + total(passed.astype(I32)), sizes.slots - 1)
+    return jnp.where(on, first + rank.astype(U32), look_up(order, off).astype(U32))
+
+
+def cuts_of(cell: Any, number: jax.Array, sizes: Sizes) -> jax.Array:
+    """Return where the table of favourites has the row of so many candidates."""
+    return (cell.favour_table * sizes.favour + number.astype(I32)) * sizes.favour
+
+
+def place_in_topic(shelf: Shelf, sizes: Sizes) -> jax.Array:
+    """Return how many older skills of its topic a tidy shelf has before each slot; of a hole, anything."""
+    topic = jnp.minimum(topic_of(shelf.skill), U32(sizes.topics - 1))
+    return jnp.arange(sizes.slots, dtype=I32) - (look_up(shelf.by_topic, topic) & LOW16).astype(I32)
 
 
 def solve(cell: Any, on: jax.Array, hit: jax.Array, slot: jax.Array, bin_: jax.Array, shelf: Shelf, tables: Any) -> jax.Array:
@@ -195,11 +232,15 @@ def attempt(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, si
     What is not to be counted has a slot, or a topic, one past the last.
     """
     there = jnp.arange(sizes.n_train, dtype=I32) < cell.n_train
-    on, hit, slot = route(cell, tasks.topic, words.route, words.pick, shelf, tables)
+    on, hit, slot = route(cell, tasks.topic, words.route, words.pick, shelf, tables, sizes)
     passed = words.outcome < solve(cell, on, hit, slot, tasks.bin, shelf, tables)
     flipped = words.flip < jnp.where(passed, tasks.flip_pass, tasks.flip_fail)
     failed = passed == flipped
     any_topic = ((words.route & LOW16) * cell.topics.astype(U32)) >> 16
+    if sizes.by_weight:
+        is_cut = jnp.arange(sizes.topics, dtype=I32) < cell.topics - 1
+        weighed = total((((words.route << 16)[:, None] >= tables.cuts[cell.task_table]) & is_cut).astype(U32))
+        any_topic = jnp.where(cell.mislabel_by_weight != 0, weighed, any_topic)
     label = jnp.where((words.pick >> 16).astype(I32) < cell.mislabel, any_topic, tasks.topic)
     trial = jnp.where(failed, U32(1), U32(1 << 16 | 1))
     flip = jnp.where(flipped, U32(1 << 16 | 1), U32(1))
@@ -370,15 +411,28 @@ def evaluate(cell: Any, shelf: Shelf, tasks: Tasks, tables: Any, sizes: Sizes) -
     at = (cell.route_table * 2 + has) * tables.route_width + shelf.size - own
     off_weight = look_up(tables.off_weight, at).astype(I64)
     by_topic = jax.lax.div(on_weight * on_sum, jnp.maximum(own, 1).astype(I64))  # nothing here is negative: div rounds down
+    if sizes.favour:
+        favoured = on_weight * favoured_mean(cell, own, shelf, tables, sizes)
+        by_topic = jnp.where(cell.favour_table != 0, favoured, by_topic)
     by_topic += off_weight * tasks.off_gain + (np.int64(1 << EVAL_BITS) - on_weight) * tasks.none_sum
     return jax.lax.div(total(by_topic), cell.n_eval.astype(I64) << EVAL_BITS).astype(I32)
+
+
+def favoured_mean(cell: Any, own: jax.Array, shelf: Shelf, tables: Any, sizes: Sizes) -> jax.Array:
+    """Return each topic's summed eval pass rates, mean over its skills by their shares of the picks, rounded down; int64 (topics,)."""
+    there = jnp.arange(sizes.slots, dtype=I32) < shelf.size
+    topic, rank = jnp.where(there, topic_of(shelf.skill), U32(0)), jnp.where(there, place_in_topic(shelf, sizes), 0)
+    row = cuts_of(cell, look_up(own, topic), sizes) + rank
+    share = look_up(tables.favour, row) - jnp.where(rank > 0, look_up(tables.favour, row - (rank > 0)), U32(0))
+    rates = share.astype(U64) * shelf.rates.astype(U64)
+    return (count(rates, jnp.where(there, topic, U32(sizes.topics)), sizes.topics) >> 16).astype(I64)
 
 
 def sample_eval(cell: Any, tasks: Tasks, words: Words, shelf: Shelf, tables: Any, sizes: Sizes) -> jax.Array:
     """Return how many eval tasks pass in one attempt each."""
     there = tasks.eval_topic < sizes.topics
     topic = jnp.where(there, tasks.eval_topic, U32(0))
-    on, hit, slot = route(cell, topic, words.eval_route, words.eval_pick, shelf, tables)
+    on, hit, slot = route(cell, topic, words.eval_route, words.eval_pick, shelf, tables, sizes)
     passed = words.eval_outcome < solve(cell, on, hit, slot, tasks.eval_bin, shelf, tables)
     return jnp.where(cell.sampled != 0, total((passed & there).astype(I32)), I32(0))
 

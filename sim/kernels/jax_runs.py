@@ -42,6 +42,7 @@ class Flat(NamedTuple):
     off_weight: Table
     route_width: Table  # int32 (): numbers of off-topic skills that a route table goes through
     flip_rate: Table
+    favour: Table  # uint32: by kind, number of candidates and rank, each Sizes.favour of them
     retire: Table
     cuts: Table  # uint32 (task tables, topics)
     n_cuts: Table  # int32 (task tables,)
