@@ -28,7 +28,7 @@ from real_loop.settings import ROLES, Settings
 from real_loop.suites import Grade, Suite, Task
 from real_loop.tasks import Chosen
 from sim.errors import InputError
-from sim.model import to_mapping
+from sim.model import recorded
 
 T = TypeVar("T")
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -156,7 +156,7 @@ def told(settings: Settings, suite: Suite | None, tasks: dict[str, list[str]], p
     if suite is not None:
         more["suite_digest"] = suite.digest
     if plan.cell is not None:
-        more["world"] = to_mapping(plan.cell.world)
+        more["world"] = recorded(plan.cell.world)
     return {**identity(settings), **more}
 
 

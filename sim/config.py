@@ -22,8 +22,8 @@ from sim import curators
 from sim.axes import axis_specs, check_once, meant, override_axes, read_axis, with_followers, written
 from sim.cluster import KEYS, Cluster, read
 from sim.errors import InputError
-from sim.model import Policy
-from sim.params import from_mapping, to_mapping
+from sim.model import Policy, World
+from sim.params import from_mapping, to_mapping, with_defaults
 from sim.places import is_url, local, public
 from sim.sweep import GROUPS, PARAMETERS, Axis, Sweep, check_runs
 from sim.variables import RESERVED, VARIABLES
@@ -402,6 +402,7 @@ def load(overrides: Sequence[str], more: Path | None = None) -> Settings:
         figures_asked="figures" in explicit,
         resolved={
             **values,
+            "world": with_defaults(World, values["world"]),
             "out": values["out"] and public(str(values["out"])),
             "engine": cluster.shown() if cluster else values["engine"],
             "axes": {axis.name: written(axis) for axis in axes},

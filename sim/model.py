@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sim.errors import InputError
 from sim.params import REST, Given, Group, Parameter, from_mapping, group, param, rate, to_mapping
@@ -31,6 +31,7 @@ __all__ = [
     "World",
     "from_mapping",
     "parameters",
+    "recorded",
     "to_mapping",
 ]
 
@@ -183,6 +184,16 @@ class Cell:
     world: World
     policy: Policy
     channel: Channel
+
+
+def recorded(world: World) -> dict[str, Any]:
+    """Return the plain mapping of a world that a log keeps. Options that came after logs were made are in it where they are used."""
+    told = to_mapping(world)
+    if not world.router.favour:
+        del told["router"]["favour"]
+    if world.critic.mislabel_to == MISLABEL_TO[0]:
+        del told["critic"]["mislabel_to"]
+    return told
 
 
 def parameters(group: type = Cell, prefix: str = "") -> Iterator[Parameter]:

@@ -185,6 +185,19 @@ def to_mapping(group: Any) -> dict[str, Any]:
     return out
 
 
+def with_defaults(group: Any, values: Any) -> Any:
+    """Return values by name, groups in groups, with the defaults of parameters that are not among them."""
+    if not isinstance(values, Mapping):
+        return values
+    out, kinds = dict(values), _kinds(group)
+    for item in fields(group):
+        if dataclasses.is_dataclass(kinds.get(item.name)) and item.name in out:
+            out[item.name] = with_defaults(kinds[item.name], out[item.name])
+        elif item.name in kinds and item.default is not MISSING:
+            out.setdefault(item.name, item.default)
+    return out
+
+
 # ---------------------------------------------------------------- keys that somebody else reads
 
 Given: TypeAlias = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]

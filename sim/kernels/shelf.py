@@ -39,29 +39,14 @@ def change(c, cell, topic, row, by, state, shelves, tasks, tables):
     by_topic[topic] = U32(by_topic[topic] + U32(ONE_SKILL * U32(by)))
     shelves.size[c] += by
     state.on_sum[c, topic] += by * sum_rates(tasks, kind, topic, row, tables.pass_threshold[cell.pass_table])
-    settle(c, cell, topic, state, shelves, tasks, tables)
-
-
-@part
-def favoured_mean(c, cell, topic, shelves, tasks, tables):
-    """Return the summed pass rates of a topic's eval tasks, mean over its skills by their shares of the picks, rounded down."""
-    packed, passes = shelves.by_topic[c, topic], tables.pass_threshold[cell.pass_table]
-    first, skills = np.int64(U32(packed & LOW16)), np.int64(U32(packed >> SIXTEEN))
-    total = below = np.int64(0)
-    for rank in range(skills):
-        cut = np.int64(tables.favour[cell.favour_table, skills, rank])
-        total += (cut - below) * sum_rates(tasks, cell.task_table, topic, skill_row(shelves.skill[c, first + rank]), passes)
-        below = cut
-    return total >> 16
+    settle(c, cell, topic, state, shelves, tasks)
 
 
 @stage
-def settle(c, cell, topic, state, shelves, tasks, tables):
+def settle(c, cell, topic, state, shelves, tasks):
     """Recompute what a topic's skills add to the expected eval."""
     skills = np.int64(U32(shelves.by_topic[c, topic] >> SIXTEEN))
     with_skills = cell.recall_weight * state.on_sum[c, topic] // max(skills, 1)
-    if cell.favour_table:
-        with_skills = cell.recall_weight * favoured_mean(c, cell, topic, shelves, tasks, tables)
     without = cell.recall_weight * tasks.none_sum[cell.eval_table, topic]
     state.on_gain[c, topic] = with_skills - without if skills > 0 else 0
 
@@ -169,9 +154,26 @@ def synthesise(c, cell, words, state, shelves, tasks, tables, scratch):
     return written, evicted
 
 
+@part
+def settle_favourites(c, cell, state, shelves, tasks, tables):
+    """Recompute what all topics' skills add to the expected eval, where older ones are taken more often."""
+    passes, cuts, on_gain = tables.pass_threshold[cell.pass_table], tables.favour[cell.favour_table], state.on_gain[c]
+    for k in range(cell.topics):
+        packed = shelves.by_topic[c, k]
+        first, skills = np.int64(U32(packed & LOW16)), np.int64(U32(packed >> SIXTEEN))
+        total = below = np.int64(0)
+        for rank in range(skills):
+            cut = np.int64(cuts[skills, rank])
+            total += (cut - below) * sum_rates(tasks, cell.task_table, k, skill_row(shelves.skill[c, first + rank]), passes)
+            below = cut
+        on_gain[k] = cell.recall_weight * ((total >> 16) - tasks.none_sum[cell.eval_table, k]) if skills > 0 else 0
+
+
 @stage
 def evaluate(c, cell, state, shelves, tasks, tables):
     """Return the expected pass rate of the shelf in 2^-20: that of no skill, plus what skills add on and off topic."""
+    if cell.favour_table:
+        settle_favourites(c, cell, state, shelves, tasks, tables)
     by_topic, on_gain, off_gain = shelves.by_topic[c], state.on_gain[c], tasks.off_gain[cell.eval_table]
     off_weight, size = tables.off_weight[cell.route_table], U32(shelves.size[c])
     total = tasks.none_total[cell.eval_table] << EVAL_BITS
@@ -224,5 +226,5 @@ def roll_back(c, cell, sampled, state, shelves, best, tasks, tables):
         topic, row = skill_topic(shelves.skill[c, j]), skill_row(shelves.skill[c, j])
         state.on_sum[c, topic] += sum_rates(tasks, cell.task_table, topic, row, passes)
     for k in range(whole_vectors(cell.topics)):
-        settle(c, cell, k, state, shelves, tasks, tables)
+        settle(c, cell, k, state, shelves, tasks)
     return 1, put_back, dropped
