@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.kernels.layout import Sums
-from sim.tables import CELL_DTYPE, Tables
+from sim.tables import CELL_DTYPE, LATER, Tables
 from sim.variables import HISTOGRAM_BINS, METRIC_SUMS, METRICS, SERIES, SERIES_SUMS
 
 SOURCES = Path(__file__).resolve().parent / "c"
@@ -100,6 +100,7 @@ def library(build: str) -> ctypes.CDLL:
 def run(build: str, tables: Tables, baseline: np.ndarray, seed: int, first_run: int, n_runs: int) -> Sums:
     """Simulate every cell on a range of runs, as :func:`sim.kernels.numba_kernel.run` does."""
     arrays = [np.ascontiguousarray(getattr(tables, name)) for name in ARRAYS]
+    assert not any(tables.cells[name].any() for name in LATER), "options that the C kernel does not have"
     cells, rounds = len(tables.cells), int(tables.cells["rounds"].max())
     given = _Tables(
         cells, len(tables.topic_cdf), tables.topic_cdf.shape[1], len(tables.route_any), tables.route_any.shape[2],

@@ -21,8 +21,14 @@ def difficulties(draw: st.DrawFn) -> Difficulty:
 
 
 effects = st.builds(Effect, logits, st.floats(0.0, 2.0), logits, st.floats(0.0, 2.0), st.floats(0.0, 2.0))
+favours = st.one_of(st.just(0.0), st.sampled_from([0.6, 0.9, 0.999999]), st.floats(0.0, 0.99))
 routers = st.builds(
-    Router, recall=rates, false_match=rates, mode=st.sampled_from(["adjudicate", "top_hit", "withheld"]), top_hit_recall=st.none() | rates
+    Router,
+    recall=rates,
+    false_match=rates,
+    mode=st.sampled_from(["adjudicate", "top_hit", "withheld"]),
+    top_hit_recall=st.none() | rates,
+    favour=favours,
 )
 synths = st.builds(Synth, st.integers(1, 4), st.integers(0, 3), rates, rates, rates)
 
@@ -38,7 +44,7 @@ def worlds(draw: st.DrawFn) -> World:
         difficulty=draw(difficulties()),
         effect=draw(effects),
         router=draw(routers),
-        critic=Critic(draw(rates)),
+        critic=Critic(draw(rates), draw(st.sampled_from(["uniform", "weight"]))),
         synth=draw(synths),
     )
 

@@ -240,6 +240,8 @@ CELLS = (
         "channel.rho_fp=0.3",
         "channel.spread=0.3",
         "channel.unit=topic",
+        "world.router.favour=0.7",
+        "world.critic.mislabel_to=weight",
         "policy.cap=5",
     ),
 )

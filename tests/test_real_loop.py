@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,24 @@ def test_scripted_roles_are_the_simulator(args: list[str]) -> None:
         mine = [(r["passes"], r["active"], r["retired"], r["evicted"], r["written"], r["observed_failures"]) for r in watching.rows]
         names = ("active", "retired", "evicted", "synthesised", "observed_failures")
         assert mine == [(s, *(now[n] for n in names)) for s, now in zip(played.sampled, played.series, strict=True)]
+
+
+def test_scripted_roles_with_a_favourite_and_labels_by_weight() -> None:
+    """As above, in a world with what real logs speak for."""
+    plan, watching = load(["model=scripted/mbpp_hard100", "seed=5"]), Watching()
+    assert plan.cell is not None
+    world = plan.cell.world
+    world = replace(
+        world, router=replace(world.router, recall=0.8, favour=0.7), critic=replace(world.critic, mislabel=0.5, mislabel_to="weight")
+    )
+    plan = replace(plan, cell=replace(plan.cell, world=world))
+    asyncio.run(run.scripted(plan, ":memory:", watching))
+    assert plan.cell is not None
+    played = Replay(derive([plan.cell]), 0, 5, plan.settings.run)
+    played.play()
+    assert [r["passes"] for r in watching.rows] == played.sampled
+    for name, mine in (("active", "active"), ("retired", "retired"), ("synthesised", "written"), ("observed_failures",) * 2):
+        assert [r[mine] for r in watching.rows] == [now[name] for now in played.series], name
 
 
 def test_another_seed_is_another_run() -> None:

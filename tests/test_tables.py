@@ -110,6 +110,7 @@ OTHER = {  # for each parameter a value unlike those of `cell()`
     "world.difficulty.b": 0.9, "world.difficulty.probes": 4, "world.difficulty.keep": "mixed", "world.effect.mean": 0.1,
     "world.effect.sd": 0.7, "world.effect.spurious_mean": 0.2, "world.effect.spurious_sd": 0.3, "world.effect.off_topic": 0.4,
     "world.router.recall": 0.5, "world.router.false_match": 0.2, "world.router.mode": "top_hit", "world.router.top_hit_recall": 0.8,
+    "world.router.favour": 0.5, "world.critic.mislabel_to": "weight",
     "world.critic.mislabel": 0.1, "world.synth.min_cluster": 3, "world.synth.per_round": 1, "world.synth.memory": 0.5,
     "world.synth.cover_guard": 0.2, "world.synth.phantom_cost": 0.1, "world.start": 3,
     "policy.tau": 0.2, "policy.n_min": 25, "policy.cap": 11,
@@ -130,6 +131,7 @@ def seen(derived: tables.Tables, row: int) -> dict[str, object]:
         out[name] = getattr(derived, name)[c["route_table"], :, : c["cap"] + 1].tolist()
     if c["spread_by_task"] or c["spread_by_topic"]:
         out["rates"] = derived.flip_rate[c["rate_table"]].tobytes()
+    out["favour"] = derived.favour[c["favour_table"], : c["cap"] + 1, : c["cap"]].tolist() if c["favour_table"] else None
     out["retire"] = derived.retire[c["retire_at"] : c["retire_at"] + n_max + 1].tobytes()
     return out
 

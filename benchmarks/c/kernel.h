@@ -35,6 +35,7 @@ typedef struct { /* CELL_DTYPE */
   i64 recall_weight;
   i32 spread_by_task, spread_by_topic, sampled, rollback, fall, patience;
   i32 task_table, pass_table, eval_table, route_table, rate_table, retire_at;
+  i32 favour_table, mislabel_by_weight; /* not played here: 0 */
 } Cell;
 
 typedef struct { /* sim.tables.Tables, with the lengths of its axes */

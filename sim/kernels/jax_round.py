@@ -186,7 +186,15 @@ def route(
 
 
 def favourite(
-    cell: Any, topic: jax.Array, number: jax.Array, on: jax.Array, first: jax.Array, word: jax.Array, shelf: Shelf, tables: Any, sizes: Sizes
+    cell: Any,
+    topic: jax.Array,
+    number: jax.Array,
+    on: jax.Array,
+    first: jax.Array,
+    word: jax.Array,
+    shelf: Shelf,
+    tables: Any,
+    sizes: Sizes,
 ) -> jax.Array:
     """Return the slot each task gets of its ``number`` candidates, where older ones are likelier."""
     row, rank, step = cuts_of(cell, number, sizes), jnp.zeros(len(topic), I32), sizes.favour // 2
