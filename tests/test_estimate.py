@@ -40,10 +40,10 @@ from tests import talking
 from tests.conftest import ROOT, Command
 from tests.test_history import Unseen, changed_identity, opened
 
-ESTIMATED = PATHS[:10]  # of clean runs
+ESTIMATED = PATHS[:11]  # of clean runs
 OTHER = {
     "difficulty.a": 1.5, "difficulty.b": 1.0, "topics": 8, "topic_skew": 0.7, "critic.mislabel": 0.1, "router.recall": 0.7,
-    "router.false_match": 0.05, "effect.mean": 0.8, "effect.sd": 0.8, "effect.off_topic": 0.8,
+    "router.false_match": 0.05, "router.favour": 0.6, "effect.mean": 0.8, "effect.sd": 0.8, "effect.off_topic": 0.8,
 }  # fmt: skip
 SMALL = ("policy.rounds=6", "policy.window=3")
 
@@ -146,7 +146,7 @@ def test_routings_are_those_of_the_model(clean: History) -> None:
     column = {topic_name(t): len(c.topic_of) for t in range(13)} | {c.labels[t]: q for q, t in enumerate(c.topic_of)}
     most = (c.routes.shape[2] - 2) // 2
     want = np.zeros_like(c.routes[0, 0])
-    picks = 0.0
+    picks = np.zeros_like(c.picks[0, 0])
     for (t, phase), rows in clean.trials.items():
         shelf = clean.shelves[t, phase]
         for row in rows if shelf else ():
@@ -154,17 +154,19 @@ def test_routings_are_those_of_the_model(clean: History) -> None:
             on = sum(skill.cluster == own for skill in shelf)
             off = len(shelf) - on
             taken = None if row["skill"] is None else clean.skills[row["skill"]].skill.cluster
+            if taken is not None:
+                fit = [skill.number for skill in shelf if (skill.cluster == own) == (taken == own)]
+                picks[0] += fit.index(row["skill"])
+                picks[1 + len(fit)] += 1
             if taken == own:
                 want[0] += 1
-                picks -= np.log(on)
                 continue
             want[1] += on > 0
             want[2 + off if taken is None else 2 + most + off] += 1
-            picks -= 0.0 if taken is None else np.log(off)
     order = {name: i for i, name in enumerate([*clean.tasks["train"], *clean.tasks["eval"]])}
     mine = np.array([column[topic_name(topics[order[name]])] for name in c.tasks])
     assert c.routes[np.arange(100), mine].sum(axis=0).tolist() == want.tolist()
-    assert c.picks[np.arange(100), mine].sum() == pytest.approx(picks)
+    assert c.picks[np.arange(100), mine].sum(axis=0).tolist() == picks.tolist()
 
 
 def test_pooled_logs(clean: History, noisy: History, folder: Path) -> None:
@@ -207,7 +209,7 @@ def only_bare(bare: np.ndarray, keep: str = "any_fail", probed: np.ndarray | Non
     return Counts(
         tuple(map(str, range(n))), np.ones(n, bool), bare, np.zeros((n, 2)) if probed is None else probed,
         none if others is None else others, 3, keep, "adjudicate", ("x",), np.eye(n, 1), np.zeros(n), 0, whole, whole, none, none,
-        (), whole, none, whole, np.zeros((n, 1, 4)), np.zeros((n, 1)),
+        (), whole, none, whole, np.zeros((n, 1, 4)), np.zeros((n, 1, 2)),
     )  # fmt: skip
 
 
@@ -262,26 +264,28 @@ def test_the_choice_of_tasks_by_probes_matters() -> None:
 
 
 def test_topics_are_those_of_every_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Number, skew and mislabel beside the sum over all ways to give two labels ranks among up to six topics."""
+    """Number, skew, mislabel and where that goes beside the sum over all ways to give two labels ranks among up to six topics."""
     most = 6
     monkeypatch.setattr(posterior, "MAX_TOPICS", most)
     labelled = np.array([[4, 1], [3, 0], [0, 2], [2, 0], [1, 1], [0, 0]], float)
     counts = replace(only_bare(np.ones((6, 2)), "all"), labels=("x", "y"), labelled=labelled)
     rates, skews = (np.arange(100) + 0.5) / 100, (np.arange(60) + 0.5) / 10
-    total, sums = 0.0, np.zeros(3)
-    for k in range(2, most + 1):
+    total, sums = 0.0, np.zeros(4)
+    for by_weight, k in itertools.product((False, True), range(2, most + 1)):
         weight = np.arange(1, k + 1)[:, None] ** -skews
         weight /= weight.sum(axis=0)
-        right, wrong = 1 - rates + rates / k, rates / k
         for ranks in itertools.permutations(range(k), 2):
             density = np.exp(-(skews**2) / 8)[:, None] / k * np.ones(len(rates))
+            goes = [weight[r][:, None] if by_weight else np.full((1, 1), 1 / k) for r in ranks]  # where a mislabelled failure goes
             for row in labelled:
-                of = [right ** row[i] * wrong ** (row.sum() - row[i]) for i in (0, 1)]
-                here = sum(weight[r][:, None] * chance for r, chance in zip(ranks, of, strict=True))
-                density *= here + (1 - weight[list(ranks)].sum(axis=0))[:, None] * wrong ** row.sum()
+                wrong = [(rates * to) ** n for to, n in zip(goes, row, strict=True)]
+                right = [(1 - rates + rates * to) ** n for to, n in zip(goes, row, strict=True)]
+                here = weight[ranks[0]][:, None] * right[0] * wrong[1] + weight[ranks[1]][:, None] * wrong[0] * right[1]
+                density *= here + (1 - weight[list(ranks)].sum(axis=0))[:, None] * wrong[0] * wrong[1]
             total += density.sum()
-            sums += density.sum() * k, (density.sum(axis=1) * skews).sum(), (density.sum(axis=0) * rates).sum()
-    draws = sample(counts, 1200, 50)[:, 2:5]
+            of_skew, of_rate = (density.sum(axis=1) * skews).sum(), (density.sum(axis=0) * rates).sum()
+            sums += density.sum() * k, of_skew, of_rate, density.sum() * by_weight
+    draws = sample(counts, 1500, 50)[:, [*range(2, 5), PATHS.index("critic.mislabel_to")]]
     np.testing.assert_allclose(draws.mean(axis=0), sums / total, atol=0.12)
 
 
@@ -292,7 +296,7 @@ def test_effects_are_those_of_quadrature() -> None:
     counts = replace(
         only_bare(np.full((5, 2), 2000.0), "all"), labelled=np.full((5, 1), 30.0), skills=tuple("abcde"), phantom=np.zeros(5),
         column=np.array([0, 0, 0, 0, -1]), topic_of=np.array([0]), pair_task=places, pair_skill=places, pair_n=n, pair_passes=passes,
-        routes=np.zeros((5, 2, 4)), picks=np.zeros((5, 2)),
+        routes=np.zeros((5, 2, 4)), picks=np.zeros((5, 2, 2)),
     )  # fmt: skip
     means, spreads, effects = np.linspace(-6, 6, 121), (np.arange(80) + 0.5) / 20, np.linspace(-12, 12, 481)
     density = np.exp(-(means**2) / (2 * posterior.MEAN_SD**2))[:, None] * np.exp(-(spreads**2) / 2)
@@ -302,7 +306,7 @@ def test_effects_are_those_of_quadrature() -> None:
     want = [np.average(x, weights=density.sum(axis=1 - i)) for i, x in enumerate((means, spreads))]
     losses = np.linspace(0, 6, 601)
     loss = np.exp(-(losses**2) / 2 - passes[4] * np.logaddexp(0, losses) - (n[4] - passes[4]) * np.logaddexp(0, -losses))
-    draws = sample(counts, 1200, 100)[:, 7:10]
+    draws = sample(counts, 1200, 100)[:, 8:11]
     np.testing.assert_allclose(draws.mean(axis=0), [*want, np.average(losses, weights=loss)], atol=0.12)
 
 
@@ -392,7 +396,7 @@ def test_what_is_returned(found: Estimated, clean: History) -> None:
     assert many[50:] == many[:10], "50 draws: then from the start"
     assert found.worlds(60, seed=3) == many != found.worlds(60, seed=4)
     row = found.draws[0]
-    assert any(w.difficulty.a == row[0] and w.difficulty.b == row[1] and w.effect.mean == row[7] for w in found.worlds(50, 1)), "joint"
+    assert any(w.difficulty.a == row[0] and w.difficulty.b == row[1] and w.effect.mean == row[8] for w in found.worlds(50, 1)), "joint"
 
 
 def posterior_paths() -> list[Any]:
@@ -460,7 +464,7 @@ def test_the_command_and_its_preset(command: Command, clean: History, tmp_path: 
     assert said.code == 0, said.err
     assert all(path in said.out for path in (*ESTIMATED, "n_train 60", "no skill was written from phantom"))
     stored = json.loads((tmp_path / "mine" / "estimate.json").read_text())
-    assert np.array(stored["joint"]["values"]).shape == (30, 10)
+    assert np.array(stored["joint"]["values"]).shape == (30, 11)
     world = load_sim(["world=estimated_mbpp_hard100"], tmp_path / "mine").sweep.cell(()).world
     assert value_of(world, "effect.mean") == next(p["value"] for p in stored["parameters"] if p["path"] == "effect.mean")
     assert stored["world"]["difficulty"] == {"a": world.difficulty.a, "b": world.difficulty.b, "probes": 3, "keep": "any_fail"}

@@ -46,6 +46,7 @@ BOUNDS: Final = {
     "router.recall": (0.0, 1.0),
     "router.top_hit_recall": (0.0, 1.0),
     "router.false_match": (0.0, 1.0),
+    "router.favour": (0.0, 1.0),
     "effect.sd": (0.0, np.inf),
     "effect.off_topic": (0.0, np.inf),
     "effect.spurious_sd": (0.0, np.inf),
@@ -173,11 +174,14 @@ def estimate(
     told = watch(steps + posterior.BURN) if watch is not None else None
     walked = posterior.sample(counts, steps, seed=seed, watch=told)
     fixed, columns = _fixed(histories[0], counts), []
+    to = _mislabel_to(walked[:, posterior.W])
+    fixed["critic.mislabel_to"] = to[0], to[1]
+    walked = walked[to[2]]
     prior = posterior.prior(PRIOR_DRAWS, seed)
     found = []
     for i, path in enumerate(posterior.PATHS):
         name = "router.top_hit_recall" if counts.mode == "top_hit" and path == "router.recall" else path
-        if name in fixed:
+        if name in fixed or path == "critic.mislabel_to":
             continue
         low, high = interval(walked[:, i], *BOUNDS.get(name, ()))
         before = interval(prior[:, i], *BOUNDS.get(name, ()))
@@ -186,10 +190,18 @@ def estimate(
             how += "; hardly more than the prior says"
         found.append(_parameter(name, float(np.median(walked[:, i])), low, high, how))
         columns.append(i)
-    rows = np.linspace(0, steps - 1, draws).round().astype(int)
+    rows = np.linspace(0, len(walked) - 1, draws).round().astype(int)
     kept = np.vectorize(_digits, otypes=[float])(walked[rows][:, columns])
     channels = tuple(_judged(h) for h in histories if h.settings.reward.kind == "judge")
     return Estimated(tuple(found), fixed, channels, kept)
+
+
+def _mislabel_to(by_weight: np.ndarray) -> tuple[str, str, np.ndarray]:
+    """Return where mislabelled failures go, why this is said, and which draws have it: what more than half of them have."""
+    weight = by_weight > 0
+    share = float(weight.mean())
+    to, mine = ("weight", weight) if share >= 0.5 else ("uniform", ~weight)
+    return to, f"the likelier one: {max(share, 1 - share):.0%} of draws have it, where both are possible", mine
 
 
 def interval(values: np.ndarray, *bounds: float) -> tuple[float, float]:
@@ -252,6 +264,8 @@ def _fixed(history: History, c: Counts) -> dict[str, tuple[Any, str]]:
         why = "routed skills were withheld" if c.mode == "withheld" else "no skill was given to a task"
         for name in ("effect.mean", "effect.sd", "effect.off_topic"):
             fixed[name] = (USUAL[name], f"{why}; as fitted to papers")
+    if not c.picks[:, :, 3:].any():
+        fixed["router.favour"] = (0.0, "never were there two skills to choose from")
     if not (c.phantom > 0).any():
         for name in SPURIOUS:
             fixed[name] = (USUAL[name], "no skill was written from phantom failures, as in any clean run; as fitted to papers")
@@ -291,6 +305,12 @@ def _how(c: Counts, path: str) -> str:
         column[c.topic_of] = np.arange(len(c.topic_of))
         routed = c.routes[np.flatnonzero(known), column[own[known]]].sum(axis=0)
         took, missed = int(routed[0]), int(routed[1])
+        if path == "router.favour":
+            picked = c.picks[np.flatnonzero(known), column[own[known]]].sum(axis=0)
+            m = np.arange(len(picked) - 1)
+            among = max(int(picked[3:].sum()), 1)
+            mean, even = picked[0] / among, float(picked[3:] @ (m[2:] - 1) / 2) / among
+            return f"tasks with a label: {among} picks of several that fit, mean rank by age {mean:.2f} ({even:.2f} if each alike)"
         if path == "router.recall":
             return f"tasks with a label: {took} of {took + missed} routings with a skill of it on the shelf took it"
         most = (len(routed) - 2) // 2

@@ -82,7 +82,8 @@ class Counts:
         Routings of a task if its topic were that of a column, shape (N, C, 2 + 2 M): that took a skill of the topic; that had one at hand
         and did not; then by the number m of other skills, 0 to M - 1, those that took none (and had m), and those that took one.
     picks
-        Logarithm of the chance of the picks among alike skills, shape (N, C).
+        Picks of a skill of a task if its topic were that of a column, shape (N, C, 1 + M): the sum of the ranks by age (0 the oldest) among
+        the skills of that topic, or among the others; then by the number m of those, 0 to M - 1, how many picks there were.
     """
 
     tasks: tuple[str, ...]
@@ -321,26 +322,32 @@ class _Trials:
     def _routes(self, column: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
         """Return ``routes`` and ``picks`` of :class:`Counts`."""
         most = max((len(shelf) for _, _, shelf in self.routings), default=0) + 1
-        routes, picks = np.zeros((len(self.names), columns, 2 + 2 * most)), np.zeros((len(self.names), columns))
+        routes, picks = np.zeros((len(self.names), columns, 2 + 2 * most)), np.zeros((len(self.names), columns, 1 + most))
         every = np.arange(columns)
         shelves: dict[tuple[int, ...], np.ndarray] = {}
+        older: dict[tuple[tuple[int, ...], int], np.ndarray] = {}  # skills before one on its shelf, by column
         for task, skill, shelf in self.routings:
             if shelf not in shelves:
                 known = column[list(shelf)]
                 shelves[shelf] = np.bincount(known[known >= 0], minlength=columns)
             on = shelves[shelf]
+            if skill is not None and (shelf, skill) not in older:
+                known = column[list(shelf[: shelf.index(skill)])]
+                older[shelf, skill] = np.bincount(known[known >= 0], minlength=columns)
             off = len(shelf) - on
             mine = every == column[skill] if skill is not None and column[skill] >= 0 else np.zeros(columns, bool)
             here = routes[task]
             here[mine, 0] += 1
-            picks[task, mine] -= np.log(on[mine])
+            if skill is not None:
+                before = older[shelf, skill]
+                picks[task, :, 0] += np.where(mine, before, shelf.index(skill) - before)
+                picks[task, every, 1 + np.where(mine, on, off)] += 1
             other = ~mine
             here[other & (on > 0), 1] += 1
             if skill is None:
                 here[every, 2 + off] += 1
             else:
                 here[every[other], 2 + most + off[other]] += 1
-                picks[task, other] -= np.log(off[other])
         return routes, picks
 
 

@@ -5,7 +5,8 @@ What is drawn in turn, given the rest:
 - *topic* of each task, from the weights of topics, the labels of its failures, what it was routed, and how that went;
 - *pass rate* of each task, on a grid of its logit, after the *shapes* of its Beta (Metropolis steps with the rates integrated out);
 - *effect* of each skill, on a grid, after the *mean and spread* of effects (likewise); the loss off topic, on a grid;
-- *router*: recall from its counts, false match on a grid; *mislabel* on a grid;
+- *router*: recall from its counts, false match on a grid, and so its favour, from the rank by age of what was taken among the skills that
+  fit; *mislabel* on a grid, and whether mislabelled failures go to each topic alike or by the topics' weights;
 - *number of topics and skew*: which label has which rank is drawn by swaps, ranks without a label come and go, skew is on a grid.
 
 So the parameters come as one joint posterior, and what is uncertain in one place is so in all. How tasks were chosen is in it: with
@@ -40,12 +41,14 @@ PATHS: Final = (
     "critic.mislabel",
     "router.recall",
     "router.false_match",
+    "router.favour",
     "effect.mean",
     "effect.sd",
     "effect.off_topic",
     "effect.spurious_mean",
     "effect.spurious_sd",
     "synth.phantom_cost",
+    "critic.mislabel_to",  # 1: by weight, 0: uniform
 )
 PRIORS: Final = {
     "difficulty.a": "log-normal, median 1, sd of the logarithm 1.5",
@@ -55,13 +58,16 @@ PRIORS: Final = {
     "critic.mislabel": "uniform",
     "router.recall": "uniform",
     "router.false_match": "uniform",
+    "router.favour": "uniform",
     "effect.mean": "normal, sd 1.5",
     "effect.sd": "half-normal, scale 1",
     "effect.off_topic": "half-normal, scale 1",
     "effect.spurious_mean": "normal, sd 1.5",
     "effect.spurious_sd": "half-normal, scale 1",
     "synth.phantom_cost": "uniform",
+    "critic.mislabel_to": "either alike",
 }
+MOST_FAVOUR: Final = 0.999  # a World's is below 1
 SHAPE_SD, SKEW_SCALE, MEAN_SD, SD_SCALE, OFF_SCALE = 1.5, 2.0, 1.5, 1.0, 1.0
 SHAPE_MOST: Final = 1000.0  # the bound of a World
 BURN, STEPS = 600, 3000
@@ -74,7 +80,7 @@ OFF: Final = np.arange(121) * OFF_STEP
 SKEW: Final = (np.arange(200) + 0.5) * SKEW_STEP
 RATE: Final = (np.arange(400) + 0.5) * RATE_STEP
 RANK: Final = np.arange(1, MAX_TOPICS + 1)
-A, B, K, S, U, R, F, M, SD, D, M2, SD2, C = range(len(PATHS))
+A, B, K, S, U, R, F, V, M, SD, D, M2, SD2, C, W = range(len(PATHS))
 
 
 def prior(n: int, seed: int) -> np.ndarray:
@@ -88,6 +94,7 @@ def prior(n: int, seed: int) -> np.ndarray:
         out[:, column] = np.abs(rng.normal(0, scale, n))
     for column in (M, M2):
         out[:, column] = rng.normal(0, MEAN_SD, n)
+    out[:, W] = out[:, W] < 0.5
     return out
 
 
@@ -185,6 +192,8 @@ class Chain:
         self.log_some = np.log(np.maximum(-np.expm1(self.log_none), 1e-300))
         if c.mode == "top_hit":  # a skill is taken whatever they are
             self.log_none, self.log_some = np.zeros_like(self.log_none), np.zeros_like(self.log_some)
+        shares = (1 - RATE) ** np.arange(most)[:, None]
+        self.log_pick = np.concatenate([np.log1p(-RATE)[None, :], np.zeros((1, len(RATE))), -np.log(np.cumsum(shares, axis=0)[:-1])])
         self.power = RANK[:, None] ** -SKEW
         self.log_total = np.log(np.cumsum(self.power, axis=0))
         self.log_rank = np.log(RANK)
@@ -197,6 +206,8 @@ class Chain:
         self.topics, self.rank = self.d, np.empty(self.d, np.int64)
         self.rank[np.argsort(-weight, kind="stable")] = np.arange(self.d)
         self.skew, self.mislabel, self.recall, self.false_match, self.off = 1.0, 0.3, 0.5, 60, 4
+        self.favour, self.by_weight = 200, False
+        self.of_label = c.labelled.sum(axis=0)
         self.effect = np.full(self.s, 80)  # places on their grids
         rate = (c.bare[:, 0] + c.probed[:, 0] + 0.5) / (plain + 1)
         self.place = np.clip(np.rint((np.log(rate / (1 - rate)) + LOGIT_CLIP) / self.step_p).astype(int), 0, len(LOGIT) - 1)
@@ -222,6 +233,8 @@ class Chain:
         out[[A, B]] = np.exp(self.shapes.at)
         out[[K, S, U, R]] = self.topics, self.skew, self.mislabel, self.recall
         out[F] = self._within(RATE[self.false_match], RATE_STEP)
+        out[V] = min(self._within(RATE[self.favour], RATE_STEP), MOST_FAVOUR)
+        out[W] = self.by_weight
         out[M], out[SD] = self.sizes.at[0], np.exp(self.sizes.at[1])
         out[D] = abs(self._within(OFF[self.off], OFF_STEP))
         if self.mixed:
@@ -254,7 +267,7 @@ class Chain:
         columns = len(c.topic_of) + 1
         known = c.column[c.pair_skill] >= 0
         cell = (c.pair_task * columns + c.column[c.pair_skill])[known]
-        by_column = c.picks + np.bincount(cell, gain[known], self.n * columns).reshape(self.n, columns)
+        by_column = c.picks @ self.log_pick[:, self.favour] + np.bincount(cell, gain[known], self.n * columns).reshape(self.n, columns)
         with np.errstate(divide="ignore"):
             chances = np.log([self.recall, 1 - self.recall])
         chances = np.concatenate([np.maximum(chances, -1e6), self.log_none[:, self.false_match], self.log_some[:, self.false_match]])
@@ -265,15 +278,19 @@ class Chain:
         unseen = weight[free].sum()
         with np.errstate(divide="ignore"):
             log_weight = np.log(np.append(weight[self.rank], unseen))
-            true = np.log1p((1 - self.mislabel) * k / self.mislabel)  # how much likelier a label is where it is the topic's own
+            # how much likelier a label is where it is the topic's own
+            true = np.log1p((1 - self.mislabel) / (self.mislabel * self._chance(k, self.rank, self.by_weight)))
         logs = by_column[:, self.column_of] + log_weight
         logs[:, : self.d] += true * c.labelled
         self.topic = self._pick(logs)
-        self.own = np.append(c.labelled, np.zeros((self.n, 1)), axis=1)[self.every, self.topic].sum()
+        right = np.append(c.labelled, np.zeros((self.n, 1)), axis=1)[self.every, self.topic]
+        self.own = np.bincount(self.topic, right, self.d + 1)[: self.d]  # failures with their task's own label, by label
+        self.other = self.of_label - self.own
         self.of_topic = np.bincount(self.topic[c.train], minlength=self.d + 1)
         column = self.column_of[self.topic]
         self.on_topic = known & (c.column[c.pair_skill] == column[c.pair_task])
         self.routed = c.routes[self.every, column][c.train].sum(axis=0)
+        self.picked = c.picks[self.every, column][c.train].sum(axis=0)
 
     # ------------------------------------------------------------ pass rates and effects
 
@@ -356,18 +373,35 @@ class Chain:
     # ------------------------------------------------------------ router and critic
 
     def draw_router(self) -> None:
-        """Recall and false match, from what was routed given the topics."""
+        """Recall, false match and favour, from what was routed given the topics."""
         took, missed = self.routed[:2]
         self.recall = float(self.rng.beta(1 + took, 1 + missed))
         most = len(self.log_none)
         none, some = self.routed[2 : 2 + most], self.routed[2 + most :]
         self.false_match = self._pick_one(none @ self.log_none + some[1:] @ self.log_some[1:])
+        self.favour = self._pick_one(self.picked @ self.log_pick)
 
     def draw_labels(self) -> None:
-        """Mislabel, from the failures that have their task's own label and those that do not."""
-        k, other = self.topics, self.failures.sum() - self.own
-        place = self._pick_one(other * np.log(RATE) + self.own * np.log(1 - RATE + RATE / k))
+        """Mislabel, from the failures that have their task's own label and those that do not; then where the others go."""
+        chance = self._chance(self.topics, self.rank, self.by_weight)[:, None]
+        other = self.failures.sum() - self.own.sum()
+        place = self._pick_one(other * np.log(RATE) + self.own @ np.log(1 - RATE + RATE * chance))
         self.mislabel = self._within(RATE[place], RATE_STEP)
+        uniform, weight = (self._log_labels(self.topics, self.rank, by) for by in (False, True))
+        self.by_weight = bool(self.rng.random() < 1 / (1 + np.exp(np.clip(uniform - weight, -700, 700))))
+
+    def _chance(self, k: int, rank: np.ndarray, by_weight: bool) -> np.ndarray:
+        """Return the chance that a mislabelled failure goes to each label, shape (D,)."""
+        if not by_weight:
+            return np.full(self.d, 1 / k)
+        weight = RANK[:k] ** -self.skew
+        return np.asarray(weight[rank] / weight.sum())
+
+    def _log_labels(self, k: int, rank: np.ndarray, by_weight: bool) -> float:
+        """Logarithm of the chance of all labels, but for what does not depend on where mislabelled failures go."""
+        chance = self._chance(k, rank, by_weight)
+        rare = self.failures.sum() - self.of_label.sum()  # of no topic of a World: each alike
+        return float(self.other @ np.log(chance) + self.own @ np.log1p(self.mislabel * chance - self.mislabel) - rare * np.log(k))
 
     # ------------------------------------------------------------ weights of topics
 
@@ -382,8 +416,7 @@ class Chain:
             if k == self.d or free <= 0:
                 return -np.inf
             out += unseen * np.log(free)
-        out -= (self.failures.sum() - self.own) * np.log(k)
-        return float(out + self.own * np.log1p(self.mislabel / k - self.mislabel))
+        return float(out + self._log_labels(k, rank, self.by_weight))
 
     def draw_number(self) -> None:
         """A rank without a label comes in somewhere, or one goes."""
@@ -410,13 +443,17 @@ class Chain:
         k = self.topics
         if k < 2:
             return
-        label, count = np.full(k, -1), np.zeros(k)
+        label, count, own = np.full(k, -1), np.zeros(k), np.zeros(k)
         label[self.rank] = np.arange(self.d)
         count[self.rank] = self.of_topic[: self.d]
+        if self.by_weight:
+            count[self.rank] += self.other
+            own[self.rank] = self.own
+        weight = RANK[:k] ** -self.skew
+        right = np.log1p(self.mislabel * weight / weight.sum() - self.mislabel)
         free = label < 0
         if unseen := self.of_topic[self.d]:
-            weight = RANK[:k][free] ** -self.skew
-            count[free] = self.rng.multinomial(unseen, weight / weight.sum())
+            count[free] = self.rng.multinomial(unseen, weight[free] / weight[free].sum())
         if self.rng.random() < 0.5:  # neighbours, or any two
             one = np.arange(self.rng.integers(2), k - 1, 2)
             two = one + 1
@@ -424,6 +461,7 @@ class Chain:
             order = self.rng.permutation(k)
             one, two = order[: k // 2], order[k // 2 : 2 * (k // 2)]
         change = -self.skew * (count[one] - count[two]) * (self.log_rank[two] - self.log_rank[one])
+        change += (own[one] - own[two]) * (right[two] - right[one])
         yes = np.log(self.rng.random(len(one))) < change
         one, two = one[yes], two[yes]
         label[one], label[two] = label[two], label[one]
@@ -434,6 +472,9 @@ class Chain:
         """Skew, given which label has which rank."""
         logs = -SKEW * (self.of_topic[: self.d] @ self.log_rank[self.rank]) - self.trained * self.log_total[self.topics - 1]
         logs -= SKEW**2 / (2 * SKEW_SCALE**2)
+        if self.by_weight:
+            log_chance = -SKEW * self.log_rank[self.rank][:, None] - self.log_total[self.topics - 1]
+            logs += self.other @ log_chance + self.own @ np.log1p(self.mislabel * np.exp(log_chance) - self.mislabel)
         if unseen := self.of_topic[self.d]:
             free = np.ones(self.topics, bool)
             free[self.rank] = False
