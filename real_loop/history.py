@@ -458,6 +458,9 @@ def understood(path: Any, identity: Row) -> tuple[Settings, Cell | None]:
             cell = Cell(world, replace(settings.policy, sampled_eval=True), Channel(r.rho_fp, r.rho_pf, r.spread, r.unit))
             check_limits(cell)
     except InputError as error:
+        if error.what == "policy.curator":
+            todo = "read it where the run was made, with the curator as it was then"
+            raise InputError(str(path), f"a log under a curator that is not here, {error.got}", "one that is", todo) from None
         raise damaged(path, f"identity: {error.what}: {error.got}") from None
     if (world is None) != (settings.scripted is None):
         raise damaged(path, "identity: a scripted model has a world, and no other model has one")

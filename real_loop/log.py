@@ -309,7 +309,10 @@ def found(path: Path | str) -> Path:
 def _connected(path: Path | str, read_only: bool = False) -> sqlite3.Connection:
     try:
         if read_only:
-            db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+            # A log in write-ahead mode that nobody has open leaves no such file: then it can be read where nothing can be written.
+            place = Path(path).resolve()
+            still = not os.access(place.parent, os.W_OK) and not os.path.exists(f"{place}-wal")
+            db = sqlite3.connect(f"{place.as_uri()}?mode=ro{'&immutable=1' * still}", uri=True, isolation_level=None, timeout=30)
         else:
             db = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
     except sqlite3.Error as error:

@@ -41,7 +41,7 @@ from sim.errors import InputError
 from sim.lives import ON_SHELF, Stretch
 from sim.model import Policy
 from sim.params import from_mapping, to_mapping
-from sim.report import Progress, guarded
+from sim.report import Progress, folder, guarded
 
 HELP: Final = """\
 Read a finished log again with another sensor or another policy: which skills would have been retired, when, and which wrongly.
@@ -320,6 +320,9 @@ def _main(args: list[str]) -> int:
         out, figures = given.pop("out", None), given.pop("figures", True)
         if not isinstance(figures, bool):
             raise InputError("figures", repr(figures), "yes or no")
+        if out is not None and not str(out).strip():
+            raise InputError("out", "nothing", "a folder")
+        place = folder(Path(out).expanduser()) if out is not None else None
         asked, found = conditions(history, given), []
         progress.start(len(asked), unit="conditions")
         for condition in asked:
@@ -328,10 +331,10 @@ def _main(args: list[str]) -> int:
         probes = probed(history)
         report = replay_report.report(history, found, worth(history, probes[0] if probes else None), probes[1] if probes else None)
     replay_report.say(report)
-    if out is not None:
+    if place is not None:
         with Progress("replay") as progress:
             progress.note("writing")
-            files = replay_report.write(report, Path(out).expanduser(), figures)
+            files = replay_report.write(report, place, figures)
         for file in files:
             print(file)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import math
@@ -64,6 +65,24 @@ def guarded(command: Callable[[list[str]], int], args: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 2
     return status
+
+
+def folder(out: Path) -> Path:
+    """Make a folder for results before anything is worked out, and return it.
+
+    Raises
+    ------
+    InputError
+        It is a file, or cannot be made or written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if not os.access(out, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "")
+    except OSError as error:
+        why = (os.strerror(error.errno) if error.errno else str(error)).lower()
+        raise InputError("out", f"{out} ({why})", "a folder that can be made and written", "choose another out=FOLDER") from None
+    return out
 
 
 class Progress:

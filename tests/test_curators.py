@@ -423,6 +423,7 @@ def test_a_rule_of_ones_own_in_a_scripted_loop(patient: Path, tmp_path: Path) ->
         (", default=6", "", "Parameters"),
         ("import numpy as np", "import numpy as np\nraise RuntimeError('no')", "RuntimeError: no"),
         ("def leaves", "def leaves leaves", "SyntaxError"),
+        ("def leaves", "raise SystemExit(0)\n\n\ndef leaves", "SystemExit"),
     ],
     ids=[
         "leaves",
@@ -440,6 +441,7 @@ def test_a_rule_of_ones_own_in_a_scripted_loop(patient: Path, tmp_path: Path) ->
         "default",
         "raises",
         "syntax",
+        "exit",
     ],
 )
 def test_what_is_wrong_with_a_rule_is_said(patient: Path, command: Command, old: str, new: str, words: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from scipy.stats import beta, ncx2
 from scipy.stats import chi2 as chi_square
 
-from real_loop import run
+from real_loop import replay, run
 from real_loop.config import load
 from real_loop.history import History
 from real_loop.log import Reader
@@ -34,6 +36,7 @@ from real_loop.validate.criticism import CHECKS, NONE, Traced, Trial, checked, t
 from real_loop.validate.judged import judged, sentence
 from real_loop.validate.main import LEAST, main, read
 from real_loop.validate.page import broken
+from sim import calibrate
 from sim.errors import InputError
 from sim.model import Cell, World
 from sim.reference import Run
@@ -385,3 +388,45 @@ def test_a_single_clean_log_predicts_nothing(answers: Callable[..., Command], lo
     assert said.out.count("Nothing was predicted") == 1
     assert "fitted to it" in said.out
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["validate.json", "validate.md"]
+
+
+def changed(path: Path, copy: Path, statement: str) -> Path:
+    """Copy a log and change it, past the triggers that forbid it."""
+    copy.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy / "log.sqlite")) as db:
+        source.backup(db)
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute(statement)
+        db.commit()
+    return copy
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE capsules SET skill = 99 WHERE id = (SELECT max(id) FROM capsules WHERE phase = 'eval')",
+        "UPDATE rounds SET passes = passes + 3",
+        "DELETE FROM changes WHERE kind = 'retired'",
+        "UPDATE capsules SET observed = 1 - observed WHERE id = 3",
+    ],
+    ids=["a skill that is not there", "sums", "no retirement", "another outcome"],
+)
+def test_a_log_that_contradicts_itself_is_not_fitted(
+    answers: Callable[..., Command], logs: dict[str, Path], tmp_path: Path, statement: str
+) -> None:
+    bad = changed(logs["clean"], tmp_path / "bad", statement)
+    for said in (answers(main)(str(bad)), answers(calibrate.main)(f"from={bad}", f"out={tmp_path / 'out'}")):
+        assert said.code == 1
+        assert said.err.count("\n") == 1
+        assert "unfinished" not in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_is_said_before_the_work(answers: Callable[..., Command], logs: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (main, replay.main):
+        said = answers(command)(str(logs["clean"]), f"out={tmp_path / 'file'}")
+        assert said.code == 2
+        assert "expected a folder" in said.err
+        assert not said.out

@@ -24,11 +24,11 @@ HELP: Final = """\
 usage: python -m sim.calibrate from=LOG[,LOG...] [probes=FILE] [key=value ...]
 
   python -m sim.calibrate from=outputs/real_loop/mbpp_hard100/default       the world of a run of real roles, with intervals
-  python -m sim.calibrate from=RUN1,RUN2 probes=SPLIT.json                  of several runs, and the probes that chose their tasks
+  python -m sim.calibrate from=RUN1,RUN2 probes=SPLIT.json                  of several runs, and the split that chose their tasks
 
 keys:
   from=LOG,...     folders of runs of python -m real_loop, or logs, of one suite, split and set of roles; any rewards
-  probes=FILE      the split that chose the tasks, with its probes
+  probes=FILE      the split that chose the tasks, with its probes (that of the runs, if it is found; none: without)
   out=FOLDER       estimate.json and the preset world/NAME.yaml (outputs/estimate/NAME)
   draws=N          joint draws kept (400)
   seed=N           of the sampler (1)
@@ -107,14 +107,14 @@ def run(args: Sequence[str], others: Sequence[str]) -> int:
 
     asked = read(args, others)
     histories = opened(asked)
-    probes = read_probes(asked.probes, histories) if asked.probes else None
+    probes, file = probes_of(histories, asked.probes)
     name = preset_name(histories[0])
     out = asked.out if asked.out is not None else Path("outputs") / "estimate" / name
     about = {
         "package": f"halfblind {__version__}",
         "logs": [str(h.path.resolve()) for h in histories],
         "rounds": [h.ended for h in histories],
-        "probes": str(asked.probes.resolve()) if asked.probes else None,
+        "probes": str(file.resolve()) if file is not None else None,
         "seed": asked.seed,
         "draws": asked.draws,
     }
@@ -143,6 +143,7 @@ def opened(asked: Asked) -> list[Any]:
     InputError
         One cannot be read, is there twice, contradicts itself, or is not finished and need not be.
     """
+    from real_loop.estimate.counts import belong
     from real_loop.history import History
     from real_loop.log import Reader
 
@@ -151,12 +152,34 @@ def opened(asked: Asked) -> list[Any]:
         reader = Reader(path)
         if any(os.path.samefile(reader.path, h.path) for h in histories):
             raise InputError("from", f"{path} twice", "each log once")
-        history = History(reader)
+        histories.append(History(reader))
+    belong(histories)
+    for path, history in zip(asked.logs, histories, strict=True):
+        history.check()
         if not history.finished and not asked.unfinished:
             got = f"an unfinished log, {history.ended} of {history.policy.rounds} rounds"
             raise InputError(str(path), got, "a finished one", "continue the run, or say unfinished=yes to read as far as it goes")
-        histories.append(history)
     return histories
+
+
+def probes_of(histories: Sequence[Any], given: Path | None) -> tuple[Any, Path | None]:
+    """Return the probes that the tasks were chosen by, and their file: the one given, or that of the split the runs used; None if none.
+
+    Raises
+    ------
+    InputError
+        The file given cannot be read, or is one of other tasks or another model than the logs.
+    """
+    from real_loop.estimate import Probes
+    from real_loop.worth import probed
+
+    if given is not None:
+        return (None, None) if str(given) == "none" else (read_probes(given, histories), given)
+    found = probed(histories[0])
+    if found is None:
+        return None, None
+    passes, file = found
+    return Probes(max(m for _, m in passes.values()), {task: k for task, (k, _) in passes.items()}), file
 
 
 def read_probes(path: Path, histories: Sequence[Any]) -> Any:

@@ -140,14 +140,21 @@ def gather(histories: Sequence[History], probes: Probes | None = None) -> Counts
     """
     if not histories:
         raise InputError("from", "no log", "one or more")
-    _belong(histories)
+    belong(histories)
     trials = _Trials()
     for history in histories:
         trials.add(history)
     return trials.counts(histories[0], probes)
 
 
-def _belong(histories: Sequence[History]) -> None:
+def belong(histories: Sequence[History]) -> None:
+    """See that logs belong together.
+
+    Raises
+    ------
+    InputError
+        Two are of other tasks, models, roles or rules of writing.
+    """
     first = histories[0]
     for other in histories[1:]:
         one, two = first.identity, other.identity

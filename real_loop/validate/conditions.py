@@ -99,6 +99,7 @@ def read(paths: Sequence[Path | str]) -> list[Seen]:
     for path in paths:
         reader = Reader(path)
         history = History(reader)
+        history.check()
         name = reader.path.parent.name if reader.path.name == "log.sqlite" else reader.path.stem
         if not history.finished:
             todo = "let it end: the same command that began it goes on"

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sim.errors import InputError
-from sim.report import Progress, guarded
+from sim.report import Progress, folder, guarded
 
 if TYPE_CHECKING:
-    from real_loop.estimate import Estimated, Probes
-    from real_loop.history import History
+    from real_loop.estimate import Estimated
     from real_loop.validate.conditions import Plan, Seen
     from real_loop.validate.figures import Cliff
     from real_loop.validate.judged import Held
@@ -32,7 +31,7 @@ split; they may differ in reward, policy and seed. With two clean runs or more e
   python -m real_loop.validate outputs/real_loop/clean* outputs/real_loop/bias*
 
 keys:
-  probes=FILE    split file with the probes that the tasks were chosen by (the one shipped for this model, if there is one)
+  probes=FILE    split file with the probes that the tasks were chosen by (that of the runs, if it is found; none: without)
   draws=N        joint draws of worlds, tasks and runs (500; at least 320: fewer cannot tell chance from error among all variables)
   seed=N         of the draws (1)
   out=FOLDER     validate.md, validate.json and figures (outputs/validate)
@@ -107,6 +106,7 @@ def _main(args: list[str]) -> int:
     from real_loop.validate.page import Found, say, write
 
     logs = conditions.read(asked.logs)
+    folder(asked.out)
     with Progress("validate") as progress:
         progress.note("fitting")
         fits, tasks, plan = fitted(logs, asked)
@@ -126,26 +126,6 @@ def _main(args: list[str]) -> int:
     return 0
 
 
-def probes_of(history: History, given: str | None) -> Probes | None:
-    """Return the probes that a log's tasks were chosen by: of the file named, or of the split for its subset and model if there is one.
-
-    Raises
-    ------
-    InputError
-        The file is none of these tasks and this model.
-    """
-    from real_loop.estimate.command import read_probes
-    from real_loop.tasks import OWN, SHIPPED, solver_model, split_name
-
-    if given is not None:
-        return read_probes(Path(given), [history])
-    subset = history.settings.subset
-    name = split_name(subset.name, solver_model(history.settings))
-    places = [Path(os.path.expanduser(subset.split))] if subset.split is not None else [OWN / name, SHIPPED / name]
-    found = next((path for path in places if path.exists()), None)
-    return read_probes(found, [history]) if found is not None and history.settings.scripted is None and subset.probes else None
-
-
 def fitted(logs: Sequence[Seen], asked: Asked) -> tuple[list[Estimated], list[Difficulty], Plan]:
     """Fit a world for each set of logs that something is predicted from.
 
@@ -155,10 +135,11 @@ def fitted(logs: Sequence[Seen], asked: Asked) -> tuple[list[Estimated], list[Di
         Fits and what they saw of the tasks, in the plan's order.
     """
     from real_loop.estimate import estimate
+    from real_loop.estimate.command import probes_of
     from real_loop.validate.conditions import clean, plan
     from real_loop.validate.predict import Difficulty, bare
 
-    probes = probes_of(logs[0].history, asked.probes)
+    probes, _ = probes_of([log.history for log in logs], Path(asked.probes) if asked.probes is not None else None)
     first = estimate([log.history for log in clean(logs)], probes, asked.draws, asked.seed)
     made = plan(logs, first.world())
     histories = [[log.history for log in of] for of in made.fits]

@@ -228,7 +228,7 @@ def _run(loader: Any, module: ModuleType) -> ModuleType:
 def _of_module(name: str, load: Callable[[], Any]) -> Rule:
     try:
         module = load()
-    except Exception as error:  # whatever happens in a file of somebody else's
+    except (Exception, SystemExit) as error:  # whatever happens in a file of somebody else's
         got = f"{name!r}, which cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:160]})"
         raise InputError("policy.curator", got, "a curator: " + ", ".join(names()), "or mend that module") from error
     if not isinstance(module, ModuleType):
