@@ -455,7 +455,12 @@ def test_a_changed_log_is_no_evidence(command: Command, logs: Logs, tmp_path: Pa
     assert "the log was changed" in said.err
 
 
-@pytest.mark.parametrize("name", sorted(set(curators.names()) - {"ratchet"}))
+QUICK = ("expel", "never", "swarm", "thompson")  # sequential, refusing, by rounds, drawing words; the others with make verify
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in sorted(set(curators.names()) - {"ratchet"})]
+)
 def test_any_curator_replays_its_own_log_and_another(logs: Logs, tmp_path: Path, name: str) -> None:
     """A run under a curator, played again, ends as it did; and the rule can be put on a log of Ratchet's, up to a first difference."""
     args = ("model=scripted/report_band_58", "policy.rounds=5", "policy.window=2", "policy.cap=3", "reward=noise", "rho=0.2")
