@@ -267,7 +267,7 @@ def assert_backend_is_the_reference(name: str, backend: str, runs: int = 4) -> N
     np.testing.assert_array_equal(BACKENDS[backend].simulate(layout, tables, baseline, 12, 34, runs), expected)
 
 
-FAST = ("expel", "lru", "thompson")
+FAST = ("expel", "lru")
 
 
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n not in FAST)])
