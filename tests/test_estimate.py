@@ -379,6 +379,57 @@ def test_coverage(tmp_path: Path) -> None:
     assert {path: counts[path] for path in ESTIMATED if counts[path] < 170} == {}
 
 
+def choices(shelves: list[int], weights: Callable[[int], np.ndarray], seed: int) -> np.ndarray:
+    """Ranks that were picked of so many candidates each, as counts say them: their sum, then how often there were m to choose from."""
+    draw, out = np.random.default_rng(seed), np.zeros(14)
+    for m in shelves:
+        weight = weights(m)
+        out[0] += draw.choice(m, p=weight / weight.sum())
+        out[1 + m] += 1
+    return out
+
+
+def test_favour_is_that_of_its_likelihood() -> None:
+    """Beside a grid over (1 - favour)^rank, written out; and a router that takes the youngest has none."""
+    picked = choices([1, 2, 3, 5, 8, 12] * 20, lambda m: 0.4 ** np.arange(m), 1)
+    counts = replace(only_bare(np.ones((4, 2)), "all"), picks=np.tile(picked / 4, (4, 1, 1)), routes=np.zeros((4, 1, 28)))
+    grid = (np.arange(1000) + 0.5) / 1000
+    log = picked[0] * np.log(1 - grid)
+    for m in range(1, 13):
+        log -= picked[1 + m] * np.log(((1 - grid)[:, None] ** np.arange(m)).sum(axis=1))
+    weight = np.exp(log - log.max())
+    want = np.interp([0.05, 0.5, 0.95], np.cumsum(weight) / weight.sum(), grid)
+    at = PATHS.index("router.favour")
+    got = np.quantile(sample(counts, 1500, 20)[:, at], [0.05, 0.5, 0.95])
+    np.testing.assert_allclose(got, want, atol=0.02)
+    assert want[0] < 0.6 < want[2]
+    young = choices([5, 8, 12] * 20, lambda m: 3.0 ** np.arange(m), 2)
+    low, high = interval(sample(replace(counts, picks=np.tile(young / 4, (4, 1, 1))), 300, 20)[:, at], 0.0, 1.0)
+    assert low < 0.005
+    assert high < 0.05
+
+
+@pytest.mark.parametrize("to", ["weight", "uniform"])
+def test_where_mislabelled_failures_go_is_found(folder: Path, to: str) -> None:
+    """Far apart where a third of hundreds of failures is mislabelled; a sampler that never changes its mind would be wrong in one."""
+    history = played(folder / f"{to}.sqlite", 11, {**OTHER, "topic_skew": 1.5, "critic.mislabel": 0.3, "critic.mislabel_to": to}, *SMALL)  # type: ignore[dict-item]
+    found = estimate([history], draws=20, steps=100)
+    value, why = found.fixed["critic.mislabel_to"]
+    assert value == found.world().critic.mislabel_to == to
+    assert "of draws have it" in why
+
+
+def test_favour_without_a_choice(clean: History) -> None:
+    """A shelf of one skill says nothing of favourites."""
+    history = History(Reader(clean.path))
+    for key, shelf in history.shelves.items():
+        history.shelves[key] = shelf[:1]
+        numbers = {skill.number for skill in shelf[:1]}
+        history.trials[key] = [row for row in history.trials[key] if row["skill"] is None or row["skill"] in numbers]
+    value, why = estimate([history], draws=20, steps=50).fixed["router.favour"]
+    assert (value, "two skills" in why) == (0.0, True)
+
+
 # ---------------------------------------------------------------- what is returned
 
 
