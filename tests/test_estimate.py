@@ -324,6 +324,16 @@ def test_shortest() -> None:
     np.testing.assert_allclose(shortest(middle, -50.0), (-1.64, 1.64), atol=0.1)
 
 
+def test_a_truth_on_a_bound_is_held() -> None:
+    """Draws of a density that falls from 0: the interval reaches 0 (200 of 200; the shortest one in 130)."""
+    draws = np.abs(np.random.default_rng(1).normal(size=(200, 500)))
+    assert sum(shortest(row, 0.0, 50.0)[0] == 0.0 for row in draws) == 200
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("real_loop.estimate.SLACK", 0.0)
+        assert sum(shortest(row, 0.0, 50.0)[0] == 0.0 for row in draws) < 150
+    assert all(shortest(row + 1.0, 0.0)[0] > 0.5 for row in draws)
+
+
 def held(draws: np.ndarray, world: World) -> dict[str, bool]:
     """Which intervals hold the truth."""
     out = {}

@@ -24,6 +24,7 @@ __all__ = ["CONFIDENCE", "Estimated", "Judged", "Parameter", "Probes", "estimate
 
 CONFIDENCE: Final = 0.9
 DIGITS: Final = 4  # of what is written down
+SLACK: Final = 0.05  # by which an interval that reaches from a bound may be longer than the shortest
 LOOSE: Final = 0.8  # an interval that is not narrower than this share of the prior's says little
 PRIOR_DRAWS: Final = 20_000
 # As first fitted to the figures that papers report (sim/conf/roles/first_fit.yaml): for what no log here tells.
@@ -215,14 +216,19 @@ def interval(values: np.ndarray, *bounds: float) -> tuple[float, float]:
 def shortest(values: np.ndarray, least: float = -np.inf, most: float = np.inf) -> tuple[float, float]:
     """Return the shortest interval that holds 90 % of draws. Its ends are draws, or bounds of the parameter.
 
-    One that reaches from a bound is as good as any other of its length, so that a truth on a bound can be held.
+    One that reaches from a bound is as good as any other of its length, so that a truth on a bound can be held; and it is taken if
+    another is shorter by :data:`SLACK` at most: of a density that falls from the bound, some draws are always the closest by chance.
     """
     order = np.sort(values)
     number = int(np.ceil(CONFIDENCE * len(order)))
     low, high = order[: len(order) - number + 1].copy(), order[number - 1 :].copy()
     low[0] = least if np.isfinite(least) else low[0]
     high[-1] = most if np.isfinite(most) else high[-1]
-    best = int(np.argmin(high - low))
+    length = high - low
+    best = int(np.argmin(length))
+    for end in (0, -1):
+        if np.isfinite((least, most)[end]) and length[end] <= (1 + SLACK) * length[best]:
+            best = end
     return float(low[best]), float(high[best])
 
 
