@@ -106,8 +106,18 @@ class FloatModel:
         return self.rng.random(self.runs if shape is None else shape) < p
 
     def pick(self, candidates: np.ndarray) -> np.ndarray:
-        """Return one candidate's slot per run, each alike; any slot if there are none."""
-        return np.where(candidates, self.rng.random(candidates.shape), -1.0).argmax(axis=1)
+        """Return one candidate's slot per run, older ones more often if the router has a favourite; any slot if there are none."""
+        share = self.shares(candidates)
+        return (np.cumsum(share, axis=1) > self.rng.random(len(share))[:, None] * share.sum(axis=1, keepdims=True)).argmax(axis=1)
+
+    def shares(self, candidates: np.ndarray) -> np.ndarray:
+        """Return the chance that each candidate is the one taken, given that one is; 0 where there are none."""
+        birth, weight = self.shelf.birth, candidates.astype(float)
+        if self.world.router.favour:
+            older = (candidates[:, None, :] & (birth[:, None, :] < birth[:, :, None])).sum(axis=2)
+            weight *= (1 - self.world.router.favour) ** older
+        total = weight.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(weight, total, out=np.zeros_like(weight), where=total > 0))
 
     # ---------------------------------------------------------------- 1
 
@@ -158,7 +168,9 @@ class FloatModel:
         routed = np.flatnonzero(slot != NO_SKILL)
         self.new_n[routed, slot[routed]] += 1
         self.new_net[routed, slot[routed]] += np.where(observed[routed], 1, -1)
-        random_topic = self.rng.integers(self.world.topics, size=self.runs)
+        weight = np.arange(1, self.world.topics + 1, dtype=float) ** -self.world.topic_skew
+        by_weight = weight / weight.sum() if self.world.critic.mislabel_to == "weight" else None
+        random_topic = self.rng.choice(self.world.topics, size=self.runs, p=by_weight)
         label = np.where(self.happens(self.world.critic.mislabel), random_topic, topic)
         self.pool[self.rows, label] += POOL_UNIT * ~observed
         self.phantoms[self.rows, label] += POOL_UNIT * phantom
@@ -226,7 +238,7 @@ class FloatModel:
         for topic, p0_logit in zip(self.eval_topic.T, self.eval_logit.T, strict=True):
             on, _, p_on, p_off = self.candidates(topic)
             p_off = (1 - p_on) * p_off
-            with_own = np.where(on, expit(p0_logit[:, None] + self.shelf.effect), 0.0).sum(axis=1) / np.maximum(on.sum(axis=1), 1)
+            with_own = np.where(on, self.shares(on) * expit(p0_logit[:, None] + self.shelf.effect), 0.0).sum(axis=1)
             with_other, alone = expit(p0_logit - self.world.effect.off_topic), expit(p0_logit)
             if self.world.router.mode == "withheld":
                 with_own = with_other = alone

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.model import KEEPS, ROUTER_MODES, Cell, Channel, Critic, Difficulty, Effect, Policy, Rollback, Router, Synth, World
+from sim.model import KEEPS, MISLABEL_TO, ROUTER_MODES, Cell, Channel, Critic, Difficulty, Effect, Policy, Rollback, Router, Synth, World
 
 # What has few values is dealt out: each value to its share of the worlds, in random order.
 DEALT: dict[str, Sequence[Any]] = {
@@ -28,6 +28,9 @@ DEALT: dict[str, Sequence[Any]] = {
     "rho_pf": ("low", "zero", "low", "any"),
     "start": (False, False, True),
 }
+
+
+FAVOURS = (0.0, 0.5, 0.0, 0.9)
 
 
 def _number(rng: np.random.Generator, low: float, high: float) -> float:
@@ -93,4 +96,13 @@ def random_cells(n: int = 20, seed: int = 20260707) -> list[Cell]:
     """Return n random cells, always the same ones for a seed."""
     rng = np.random.default_rng(seed)
     order = {name: rng.permutation(np.arange(n) % len(values)) for name, values in DEALT.items()}
-    return [random_cell(rng, {name: values[order[name][i]] for name, values in DEALT.items()}) for i in range(n)]
+    cells = [random_cell(rng, {name: values[order[name][i]] for name, values in DEALT.items()}) for i in range(n)]
+    more = np.random.default_rng(seed + 1)
+    return [
+        replace(cell, world=_favoured(cell.world, float(favour), MISLABEL_TO[to]))
+        for cell, favour, to in zip(cells, more.permutation(np.resize(FAVOURS, n)), more.permutation(np.arange(n) % 2), strict=True)
+    ]
+
+
+def _favoured(world: World, favour: float, to: str) -> World:
+    return replace(world, router=replace(world.router, favour=favour), critic=replace(world.critic, mislabel_to=to))
