@@ -209,7 +209,9 @@ HARD: Final = "difficulties are Beta, and one effect holds for all tasks of a to
 CHECKS: Final = {
     "same_label": Check(same_label, TOPIC, "labels stick more than topics", "a task's failures differ"),
     "labels_in_use": Check(labels_in_use, "topics have weights k^-skew", "more topics, or more even ones", "fewer topics, or one prevails"),
-    "favourite": Check(favourite, "of skills that fit, each is as likely", "the router has a favourite", "the router spreads evenly"),
+    "favourite": Check(
+        favourite, "of skills that fit, rank by age decides, at one favour", "the router has a favourite", "the router spreads evenly"
+    ),
     "same_skill_again": Check(same_skill_again, "each routing is drawn anew", "the router repeats itself", "it avoids what a task had"),
     "routed_few": Check(routed_few, SHELF, "a small shelf is used more", "a small shelf is used less"),
     "routed_many": Check(routed_many, SHELF, "a large shelf is used more", "a large shelf is used less"),
