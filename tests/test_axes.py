@@ -103,6 +103,7 @@ AXES = {
     "rho_fp": [0, 0.4],
     "rho_pf": [0, 0.4],
     "spread": [0, 0.5],
+    "favour": [0, 0.5],
     # not numbers
     "keep": ["any_fail", "mixed"],
     "router.mode": ["adjudicate", "top_hit", "withheld"],
@@ -110,6 +111,7 @@ AXES = {
     "rollback.on": [False, True],
     "channel.unit": ["task", "topic"],
     "curator": ["ratchet"],
+    "mislabel_to": ["uniform", "weight"],
 }
 
 
